@@ -1,5 +1,5 @@
-//! sessionlog keeps what happened while an agent worked: one append-only, crash-safe log of events
-//! per session, outside the model's context window, and views of it under a budget.
+//! sessionlog records the work of an agent: one append-only, crash-safe log of events per session,
+//! outside the model's context window, and views of it within a budget.
 //!
 //! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
 //! event, api, secrets, env, access, log, store | traces, projection, search, harness | service |

@@ -1,9 +1,9 @@
-//! The `sessionlog` program: everything is in the library, but for the allocator, which a program
+//! The `sessionlog` program: everything is in the library, except for the allocator, which a binary
 //! chooses for all of its libraries.
 
 use std::process::ExitCode;
 
-/// Why another than the system's: docs/decisions/0017-an-allocator-of-our-own.md.
+/// Replaces the system's allocator: docs/decisions/0017-an-allocator-of-our-own.md.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

@@ -34,20 +34,20 @@ fn the_protobuf_types_follow_the_proto_file() {
 }
 
 #[test]
-fn the_published_tools_follow_the_tools_that_are_served() {
+fn the_published_tools_equal_the_served_ones() {
     let fresh =
-        serde_json::to_string_pretty(&sessionlog::verbs::tools::published()).unwrap() + "\n";
+        serde_json::to_string_pretty(&sessionlog::verbs::tools::published_list()).unwrap() + "\n";
     check("proto/mcp/tools.json", &fresh);
 }
 
 #[test]
-fn the_published_description_is_the_one_that_http_serves() {
-    check("proto/openapi.json", &sessionlog::http::document());
+fn the_published_openapi_document_equals_the_served_one() {
+    check("proto/openapi.json", &sessionlog::http::openapi_document());
 }
 
 #[test]
 fn every_operation_is_named_and_every_answer_described() {
-    let document: Value = serde_json::from_str(&sessionlog::http::document()).unwrap();
+    let document: Value = serde_json::from_str(&sessionlog::http::openapi_document()).unwrap();
     let mut names = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
@@ -75,8 +75,8 @@ fn every_operation_is_named_and_every_answer_described() {
 }
 
 #[test]
-fn every_schema_a_description_points_to_is_there() {
-    let text = sessionlog::http::document();
+fn every_schema_reference_of_the_openapi_document_resolves() {
+    let text = sessionlog::http::openapi_document();
     let document: Value = serde_json::from_str(&text).unwrap();
     for part in text.split("\"#/components/schemas/").skip(1) {
         let name = part.split('"').next().unwrap();

@@ -14,8 +14,8 @@ use sessionlog::{
     env::planted::{Defect, plant},
     event::{Batch, EventType, NewEvent, Origin, Position, Range, Scope, SessionId, SessionKey},
     store::{
-        Fill, NewSession, Read, Store, StoreError,
-        local::{Local, Options},
+        FillDirection, NewSession, ReadRequest, Store, StoreError,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -26,12 +26,12 @@ use shuttle::{
     thread,
 };
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         journal_file_bytes: 32 << 10,
         journal_retained_bytes: 64 << 10,
         segment_bytes_max: 4 << 10,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -55,7 +55,7 @@ fn one_event() -> Batch {
 /// close behind them; with `fails` a sync fails.
 fn side_by_side(fails: bool) {
     let sim = Sim::new(1);
-    let store = Local::open(&sim.env(), options()).unwrap();
+    let store = LocalStore::open(&sim.env(), options()).unwrap();
     for session in ["a", "b"] {
         let new = NewSession { id: Some(key(session).session), ..NewSession::default() };
         block_on(store.create(&Scope::local(), new)).unwrap();
@@ -108,11 +108,11 @@ fn side_by_side(fails: bool) {
 
 /// Number of events a reader sees; they lie side by side from the first on.
 fn seen(store: &Arc<dyn Store>, session: &str) -> u64 {
-    let read = Read {
+    let read = ReadRequest {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
         events_max: usize::MAX,
         bytes_max: usize::MAX,
-        fill: Fill::Forward,
+        fill: FillDirection::Forward,
         allow_gaps: false,
     };
     let events = block_on(store.read(&key(session), read)).unwrap().events;
@@ -148,14 +148,14 @@ fn a_failed_sync_leaves_no_caller_waiting() {
 }
 
 #[test]
-fn a_wake_up_that_is_lost_is_seen() {
+fn a_lost_wake_up_is_detected() {
     const CHILD: &str = "SESSIONLOG_LOSES_WAKE_UPS";
     if std::env::var(CHILD).is_ok() {
         plant(Defect::LoseWakeUp);
         return in_many_orders(false);
     }
     let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_wake_up_that_is_lost_is_seen"])
+        .args(["--exact", "a_lost_wake_up_is_detected"])
         .env(CHILD, "1")
         .output()
         .unwrap();

@@ -122,7 +122,7 @@ const CONFINED: &[(&str, &[&str])] = &[
         "blake3",
         &[
             "access/token.rs",
-            "env/look.rs",
+            "env/file_check.rs",
             "env/parents.rs",
             "event/id.rs",
             "log/",
@@ -538,7 +538,7 @@ fn assert_none(faults: &[String]) {
 }
 
 #[test]
-fn the_house_keeps_its_rules() {
+fn the_sources_follow_every_rule() {
     assert_none(&faults(&sources()));
 }
 
@@ -578,7 +578,7 @@ fn every_test_a_document_names_exists() {
 }
 
 #[test]
-fn every_promise_names_its_test_or_says_it_has_none() {
+fn every_guarantee_names_a_test_or_is_marked_as_not_yet_proven() {
     let text = fs::read_to_string(root().join("docs/guarantees.md")).unwrap();
     let promises: Vec<&str> = text.split("\n## ").skip(1).filter(|t| t.starts_with('G')).collect();
     assert!(promises.len() > 3, "docs/guarantees.md numbers its promises `## G1 ...`");
@@ -590,7 +590,7 @@ fn every_promise_names_its_test_or_says_it_has_none() {
 }
 
 #[test]
-fn coverage_has_every_row_of_the_product_once_and_done_means_tested() {
+fn coverage_lists_every_product_row_once_and_each_covered_row_names_a_test() {
     let text = fs::read_to_string(root().join("docs/coverage.md")).unwrap();
     let letters = [('A', 13), ('B', 10), ('C', 7), ('D', 8), ('E', 22), ('F', 4), ('X', 11)];
     let wanted: BTreeSet<String> = letters
@@ -639,7 +639,7 @@ fn page(path: &str) -> (String, String) {
 }
 
 #[test]
-fn every_link_of_a_document_leads_somewhere() {
+fn every_link_of_a_document_has_a_target() {
     let mut documents = files("docs", "md");
     documents.extend(PAGES.iter().map(|path| page(path)));
     let mut faults = Vec::new();
@@ -728,7 +728,7 @@ fn each_rule_reports_a_planted_fault() {
 }
 
 #[test]
-fn no_rule_reports_what_is_no_fault() {
+fn no_rule_reports_correct_code() {
     for (path, text) in INNOCENT {
         let source = Source::new(path, &format!("{HEADER}{text}\n"));
         let found: Vec<Fault> = RULES.iter().flat_map(|rule| rule(&source)).collect();
@@ -759,8 +759,8 @@ fn sizes_headers_and_forgotten_files_are_reported() {
 }
 
 #[test]
-fn a_document_that_names_no_real_test_is_reported() {
-    let here = "`tests/tidy.rs::the_house_keeps_its_rules`";
+fn a_document_that_names_a_missing_test_is_reported() {
+    let here = "`tests/tidy.rs::the_sources_follow_every_rule`";
     assert_eq!(missing_tests("d", here), Vec::<String>::new());
     let gone = "`tests/tidy.rs::no_such_test` and `tests/none.rs::x`";
     assert_eq!(missing_tests("d", gone).len(), 2);

@@ -14,12 +14,12 @@ use sessionlog::{
         SessionId, SessionKey, Timestamp,
     },
     log::{
-        Chain, Cipher, Encryptor, Frame, FrameHeader, FrameKind, KeyNumber, NONCE_BYTES, Record,
-        RecordHead,
-        keyring::{Master, OwnKey},
+        ChainValue, Cipher, Encryptor, Frame, FrameHeader, FrameKind, KeyNumber, NONCE_BYTES,
+        Record, RecordHead,
+        keyring::{MasterKey, OwnKey},
         record::{decode, encode},
         scan::scan,
-        seal::{Sealed, seal},
+        seal::{SealedTables, seal},
         segment::{SegmentHeader, name_hash},
     },
 };
@@ -47,7 +47,7 @@ fn record(number: usize) -> Record {
     let id = EventId::new(&format!("e{number}")).unwrap();
     let now = Timestamp(1_700_000_000_000_000 + number as i64);
     let mut encoded = Vec::new();
-    RecordHead::event(&event, &id, now).encode([9; 16], &event.body, &mut encoded);
+    RecordHead::from_event(&event, &id, now).encode([9; 16], &event.body, &mut encoded);
     decode(&encoded.into(), 1).unwrap().remove(0)
 }
 
@@ -68,8 +68,8 @@ fn header(count: usize, payload: &[u8]) -> FrameHeader {
         synced_lsn: Lsn(1),
         first_position: Position(0),
         session: session(),
-        chain: Chain::events_of(session()),
-        control_chain: Chain::controls_of(session()),
+        chain: ChainValue::start_of_events(session()),
+        control_chain: ChainValue::start_of_controls(session()),
         copy_lsn: Lsn(0),
         encrypted: None,
     }
@@ -88,8 +88,8 @@ fn records(c: &mut Criterion) {
         });
     });
     group.bench_function("decode", |b| b.iter(|| decode(black_box(&encoded), 1).unwrap()));
-    let chain = Chain::events_of(session());
-    group.bench_function("chain", |b| b.iter(|| chain.after(black_box(1), &one)));
+    let chain = ChainValue::start_of_events(session());
+    group.bench_function("chain", |b| b.iter(|| chain.with_record(black_box(1), &one)));
     group.finish();
 }
 
@@ -138,8 +138,8 @@ fn indexes(c: &mut Criterion) {
         base: Position(0),
         start: 1,
         first_lsn: Lsn(1),
-        chain: Chain::events_of(session()),
-        control_chain: Chain::controls_of(session()),
+        chain: ChainValue::start_of_events(session()),
+        control_chain: ChainValue::start_of_controls(session()),
         sealed: true,
         key: None,
     };
@@ -147,18 +147,18 @@ fn indexes(c: &mut Criterion) {
         (0..SEGMENT).map(|number| (Lsn(1 + number as u64), record(number))).collect();
     let bytes = seal(segment, &records, Vec::new(), Timestamp(0), true, None);
     let home = tempfile::tempdir().unwrap();
-    let env = Env::real(home.path()).unwrap();
+    let env = Env::open(home.path()).unwrap();
     let file = env.storage.create("segment").unwrap();
     file.write_at(0, &bytes).unwrap();
     let length = bytes.len() as u64;
     group.bench_function("read a sealed segment's tables", |b| {
-        b.iter(|| Sealed::read(&*file, &segment, length, None).unwrap());
+        b.iter(|| SealedTables::read(&*file, &segment, length, None).unwrap());
     });
-    let sealed = Sealed::read(&*file, &segment, length, None).unwrap();
+    let sealed = SealedTables::read(&*file, &segment, length, None).unwrap();
     let hash = name_hash("e7777");
     group.throughput(Throughput::Elements(1));
     group.bench_function("find an id in them", |b| {
-        b.iter(|| sealed.find(black_box(&hash)).unwrap());
+        b.iter(|| sealed.find_id(black_box(&hash)).unwrap());
     });
     group.finish();
 }
@@ -184,7 +184,7 @@ fn ciphers(c: &mut Criterion) {
     }
     group.throughput(Throughput::Elements(1));
     let own = OwnKey::new([3; 32], [1; 16], 7);
-    let (master, tag) = (Master::new(&[9; 32]), own.tag("default"));
+    let (master, tag) = (MasterKey::new(&[9; 32]), own.tenant_tag("default"));
     let wrapped = master.wrap([1; 16], KeyNumber(1), tag, &[7; 32], nonce());
     group.bench_function("wrap a key", |b| {
         b.iter(|| master.wrap([1; 16], KeyNumber(1), tag, black_box(&[7; 32]), nonce()));

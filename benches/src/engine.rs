@@ -15,7 +15,7 @@ use sessionlog::{
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
     store::{
         NewSession, Store, StoreResult,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -58,7 +58,7 @@ pub(super) const QUICK_BYTES: u64 = 16 << 20;
 /// Returns the bytes written by a lasting round: twice the journal's capacity, so that most of them
 /// are flushed while other clients write.
 pub(super) fn lasting_bytes() -> u64 {
-    2 * Options::default().journal_retained_bytes
+    2 * StoreOptions::default().journal_retained_bytes
 }
 
 fn one(site: &mut Site, cell: &Cell) -> Prepared {
@@ -84,10 +84,10 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     // Sealing waits for an idle period, which a continuous writer never leaves. A short round
     // measures the journal only: its events are flushed after it.
     let options = match lasts {
-        true => Options { settle_after: NEVER, ..Options::default() },
-        false => Options { journal_retained_bytes: ENDLESS_BYTES, ..Options::default() },
+        true => StoreOptions { settle_after: NEVER, ..StoreOptions::default() },
+        false => StoreOptions { journal_retained_bytes: ENDLESS_BYTES, ..StoreOptions::default() },
     };
-    let local = Arc::new(Local::open_local(&env, options).map_err(io::Error::other)?);
+    let local = Arc::new(LocalStore::open_local(&env, options).map_err(io::Error::other)?);
     let keys = keys(sessions);
     site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
     local.flush()?;
@@ -142,7 +142,7 @@ pub(super) fn keys(count: usize) -> Arc<[SessionKey]> {
 }
 
 /// Creates sessions without events.
-pub(super) async fn create(local: &Arc<Local>, keys: &[SessionKey]) -> StoreResult<()> {
+pub(super) async fn create(local: &Arc<LocalStore>, keys: &[SessionKey]) -> StoreResult<()> {
     for part in keys.chunks(CREATED_AT_ONCE) {
         let created = part.iter().map(|key| {
             let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
@@ -159,7 +159,7 @@ const FILLED_AT_ONCE: usize = 500;
 /// Appends events to a session; with `settled`, flushes after each batch, so that its segments are
 /// sealed meanwhile.
 pub(super) async fn fill(
-    local: &Local,
+    local: &LocalStore,
     key: &SessionKey,
     samples: &mut Samples,
     events: usize,
@@ -180,7 +180,7 @@ pub(super) async fn fill(
 }
 
 struct Engine {
-    local: Arc<Local>,
+    local: Arc<LocalStore>,
     keys: Arc<[SessionKey]>,
     writers: Vec<Writer>,
     runtime: tokio::runtime::Handle,

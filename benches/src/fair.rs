@@ -32,7 +32,7 @@ use sessionlog::{
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
         NewSession, Store as _,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -201,7 +201,8 @@ fn crowd(others: &Runtime, server: &Server, of: &str, stop: &Arc<AtomicBool>) ->
 /// Appends the sessions of both tenants.
 async fn fill_tenants(site: &Site) -> Outcome<()> {
     let env = site.env(DATA_DIR)?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let local =
+        Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     for tenant in TENANTS {
         let tenant = TenantId::new(tenant).map_err(io::Error::other)?;
         let scope = Scope { tenant, user: UserId::new("client").map_err(io::Error::other)? };

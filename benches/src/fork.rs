@@ -17,7 +17,7 @@ use sessionlog::{
     event::{Position, Scope, SessionId, SessionKey},
     store::{
         ForkPoint, NewSession, Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -55,7 +55,8 @@ struct ForkedAt {
 
 fn run(site: &mut Site) -> Outcome<ProbeResult> {
     let env = site.env(DATA_DIR)?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let local =
+        Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     fill(site, &local)?;
     let middle = limited_by_sessions(site, EVENTS) as u64 / 2 + 7;
     let depths = DEPTHS.map(|depth| limited_by_sessions(site, depth));
@@ -91,7 +92,7 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
 }
 
 /// Returns the bytes passed to write() until all events are flushed.
-fn flushed_bytes(local: &Local) -> Outcome<Option<u64>> {
+fn flushed_bytes(local: &LocalStore) -> Outcome<Option<u64>> {
     local.flush()?;
     Ok(machine::written_bytes(std::process::id()))
 }
@@ -105,7 +106,7 @@ fn id(name: &str) -> SessionId {
 }
 
 /// Creates the root session and the nested forks.
-fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
+fn fill(site: &mut Site, local: &Arc<LocalStore>) -> Outcome {
     let scope = Scope::local();
     let new = NewSession { id: Some(id(&level_name(0))), ..NewSession::default() };
     site.wait(local.create(&scope, new))?.map_err(io::Error::other)?;
@@ -124,7 +125,12 @@ fn fill(site: &mut Site, local: &Arc<Local>) -> Outcome {
 }
 
 /// Creates a fork; returns the bytes that it wrote.
-async fn fork(local: &Local, parent: &str, at: Option<u64>, name: Option<&str>) -> Outcome<u64> {
+async fn fork(
+    local: &LocalStore,
+    parent: &str,
+    at: Option<u64>,
+    name: Option<&str>,
+) -> Outcome<u64> {
     let scope = Scope::local();
     let parent = SessionKey { scope: scope.clone(), session: id(parent) };
     let at = match at {

@@ -398,7 +398,7 @@ mod tests {
         let mut body = Vec::new();
         Form::Protobuf.emit(part.iter(), &mut body);
         assert_eq!(count_protobuf_events(&body), Some(3));
-        let events = protobuf::events(body.into(), Origin::Harness).expect("a request");
+        let events = protobuf::parse_events(body.into(), Origin::Harness).expect("a request");
         for (event, sample) in events.iter().zip(&part) {
             assert_eq!((event.kind.as_str(), &event.body), (TYPE, &sample.body));
         }

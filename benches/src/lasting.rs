@@ -153,7 +153,7 @@ impl Lasting {
                     let piece =
                         usize::try_from(bytes).ok().and_then(|bytes| self.piece.get(..bytes));
                     file.write_at(*end, piece.unwrap_or_default())?;
-                    file.hurry(*end, bytes);
+                    file.start_writeback(*end, bytes);
                     *end += bytes;
                 }
                 if few {

@@ -75,8 +75,8 @@ fn find_mount(mounts: &str, directory: &Path) -> Option<(String, String)> {
 /// Returns the name of the device with that number; for a partition, of the whole disk, because the
 /// kernel counts flushes only there.
 fn whole_disk_name(number: &str) -> Option<String> {
-    let at = files::canonical(Path::new(&format!("/sys/dev/block/{number}"))).ok()?;
-    let is_partition = files::look(&at.join("partition")).ok()?.is_some();
+    let at = files::canonicalize(Path::new(&format!("/sys/dev/block/{number}"))).ok()?;
+    let is_partition = files::path_info(&at.join("partition")).ok()?.is_some();
     let device = if is_partition { at.parent()? } else { &at };
     Some(device.file_name()?.to_str()?.to_owned())
 }

@@ -19,10 +19,10 @@ use sessionlog::{
     env::Clock,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey, kinds},
     projection::body::{self, StepBody},
-    service::{Caller, ResearchOptions, Service, Via},
+    service::{Caller, ClientIdentity, ResearchOptions, Service},
     store::{
         NewSession, Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
     verbs::{
         OwnerInfo,
@@ -111,7 +111,7 @@ pub(super) fn unjudged(site: &Site) -> Option<String> {
 
 /// A store and the verbs over it, as an owner composes them.
 struct Desk {
-    local: Arc<Local>,
+    local: Arc<LocalStore>,
     service: Service,
     caller: Caller,
 }
@@ -119,8 +119,9 @@ struct Desk {
 impl Desk {
     fn open(site: &Site) -> Outcome<Self> {
         let env = site.env(DATA_DIR)?;
-        let local =
-            Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+        let local = Arc::new(
+            LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?,
+        );
         let service = Service::new(Arc::clone(&local) as Arc<dyn Store>, Arc::clone(&env.clock));
         // Three sessions, one of them very long, must stay in memory.
         let options = ResearchOptions { facts_bytes_max: 1 << 30, ..ResearchOptions::default() };
@@ -131,7 +132,7 @@ impl Desk {
 
     /// Calls a tool; returns the text of its result.
     async fn call(&self, tool: &str, arguments: Value) -> Outcome<String> {
-        let via = Via::default();
+        let via = ClientIdentity::default();
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let (service, caller) = (&self.service, &self.caller);
         let call = ToolCall { service, owner, caller, who, via: &via, key: None };
@@ -187,7 +188,7 @@ pub(super) fn arguments(step: &StepBody, session: Option<&str>) -> Value {
 }
 
 /// Fills a session with steps, many in a batch: the size of batches does not affect reads.
-fn fill_session(site: &mut Site, local: &Local, steps: usize) -> Outcome {
+fn fill_session(site: &mut Site, local: &LocalStore, steps: usize) -> Outcome {
     let scope = Scope::local();
     let id = SessionId::new(&session_name(steps)).expect("letters, a dash and digits are an id");
     let key = SessionKey { scope: scope.clone(), session: id.clone() };

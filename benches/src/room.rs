@@ -22,13 +22,13 @@ use super::{
     site::Site,
 };
 use sessionlog::{
-    client::{Client, Target},
+    client::{Client, ClientTarget},
     env::files,
     event::Batch,
-    import::{self, Source},
+    import::{self, ImportSource},
     store::{
         Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -161,7 +161,8 @@ impl Read {
 /// Appends each message as an event, each conversation to one session, and stops the store.
 async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
     let env = site.env("messages")?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let local =
+        Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     let keys = engine::keys(conversations.len());
     engine::create(&local, &keys).await.map_err(io::Error::other)?;
     for (key, messages) in keys.iter().zip(conversations) {
@@ -182,14 +183,14 @@ async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
 fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
     let server = Server::start(site, &site.path("imported"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
-    let client = Client::new(Target::Server(url), "bench")?;
+    let client = Client::new(ClientTarget::Server(url), "bench")?;
     let (mut bytes, mut left_out) = (0, 0);
     for path in paths {
         let of_file = |source| Failure::File { path: path.clone(), source };
         let input = files::open(path).map_err(of_file)?;
         bytes += input.bytes.unwrap_or_default();
         let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or("transcript");
-        let source = Source {
+        let source = ImportSource {
             reader: input.reader,
             name: name.to_owned(),
             session: None,
@@ -208,7 +209,7 @@ fn transcripts(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     let mut found = Vec::new();
     for path in named {
         let of_file = |source| Failure::File { path: path.clone(), source };
-        match files::look(path).map_err(of_file)? {
+        match files::path_info(path).map_err(of_file)? {
             Some(at) if at.is_dir => {
                 let below = files_below(path).map_err(of_file)?.into_iter().map(|(path, _)| path);
                 let lines = |path: &PathBuf| path.extension().is_some_and(|end| end == "jsonl");
@@ -234,7 +235,7 @@ fn files_below(path: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut open = vec![path.to_path_buf()];
     let mut found = Vec::new();
     while let Some(at) = open.pop() {
-        match files::look(&at)? {
+        match files::path_info(&at)? {
             Some(look) if look.is_dir => open.extend(files::list(&at)?),
             Some(look) => found.push((at, look.bytes)),
             None => {}

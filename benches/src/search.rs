@@ -23,7 +23,7 @@ use sessionlog::{
     event::{Batch, EventType, NewEvent, Origin},
     store::{
         Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -181,7 +181,8 @@ fn text(numbers: &mut Numbers) -> String {
 /// Fills the data directory; returns the bytes of all bodies.
 async fn fill_events(site: &Site, events: usize) -> Outcome<u64> {
     let env = site.env(DATA_DIR)?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let local =
+        Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     let keys = engine::keys(events.div_ceil(OF_SESSION));
     engine::create(&local, &keys).await.map_err(io::Error::other)?;
     let kind = EventType::new("user.message").map_err(io::Error::other)?;

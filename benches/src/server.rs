@@ -33,7 +33,7 @@ use ::sessionlog::{
     event::{Scope, SessionId, SessionKey},
     store::{
         NewSession, Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -92,7 +92,7 @@ impl Server {
                 label: None,
                 expires_at: None,
             };
-            let made = access::create(&tokens, new, site.clock.now(), &SystemEntropy);
+            let made = access::create_token(&tokens, new, site.clock.now(), &SystemEntropy);
             let (token, _) = made.map_err(io::Error::other)?;
             credentials.push(format!("authorization: Bearer {token}\r\n"));
         }
@@ -196,8 +196,8 @@ pub(super) fn without_settings(command: &mut Command) {
 
 /// Fills the session whose segments are sealed, and closes the store.
 async fn fill_sealed_session(site: &Site, env: &Env) -> Outcome {
-    let options = Options { segment_bytes_max: SEGMENT_BYTES, ..Options::default() };
-    let local = Arc::new(Local::open_local(env, options).map_err(io::Error::other)?);
+    let options = StoreOptions { segment_bytes_max: SEGMENT_BYTES, ..StoreOptions::default() };
+    let local = Arc::new(LocalStore::open_local(env, options).map_err(io::Error::other)?);
     let scope = Scope::local();
     let id = SessionId::new(SEALED).expect("a constant that is an id");
     let key = SessionKey { scope: scope.clone(), session: id.clone() };

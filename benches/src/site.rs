@@ -24,7 +24,7 @@ use super::{
     machine::Disk,
     sample::Samples,
 };
-use sessionlog::env::{Clock, Env, clock::SystemClock, files, host::Scratch};
+use sessionlog::env::{Clock, Env, clock::SystemClock, files, host::ScratchDir};
 
 /// Time without an append after which the benchmark's server flushes, as a setting: shorter than
 /// the default, so that waiting for a row does not take longer than running it. Under load the size
@@ -64,7 +64,7 @@ pub(super) struct Site {
     programs: BTreeMap<&'static str, Option<Box<dyn Any>>>,
     /// Runtime on which programs are awaited.
     pub(super) runtime: Runtime,
-    scratch: Scratch,
+    scratch: ScratchDir,
     pub(super) settings: Settings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) samples: Samples,
@@ -82,12 +82,12 @@ pub(super) struct Site {
 impl Site {
     /// Creates a new directory below `parent`; starts no program.
     pub(super) fn new(parent: &Path, settings: Settings, runtime: Runtime) -> Outcome<Self> {
-        let scratch = Scratch::new_in(parent, "sessionlog-bench")?;
+        let scratch = ScratchDir::new_in(parent, "sessionlog-bench")?;
         // A peer may run as another user, who needs to traverse the directory but not to list it.
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o711))?;
         let mut site = Self {
             programs: BTreeMap::new(),
-            disk: Disk::under(&files::canonical(scratch.path())?),
+            disk: Disk::under(&files::canonicalize(scratch.path())?),
             runtime,
             scratch,
             settings,
@@ -135,7 +135,7 @@ impl Site {
 
     /// Creates an environment with a data directory of that name.
     pub(super) fn env(&self, name: &str) -> Outcome<Env> {
-        Ok(Env::real(&self.path(name))?)
+        Ok(Env::open(&self.path(name))?)
     }
 
     /// Returns true if a sync of written bytes shows as a flush of the device.

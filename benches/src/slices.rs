@@ -16,8 +16,8 @@ use sessionlog::{
     env::Clock,
     event::{Position, Range, SessionKey},
     store::{
-        Fill, Read, Store, StoreResult,
-        local::{Local, Options},
+        FillDirection, ReadRequest, Store, StoreResult,
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -38,7 +38,7 @@ const fn read(id: &'static str, what: &'static str, clients: usize, prepare: Pre
 const SEGMENT_BYTES: u64 = 1 << 20;
 
 fn warm(site: &mut Site, cell: &Cell) -> Prepared {
-    prepare(site, cell, Options::default().warm_bytes_max)
+    prepare(site, cell, StoreOptions::default().warm_bytes_max)
 }
 
 fn prepare_cold(site: &mut Site, cell: &Cell) -> Prepared {
@@ -48,9 +48,12 @@ fn prepare_cold(site: &mut Site, cell: &Cell) -> Prepared {
 fn prepare(site: &mut Site, cell: &Cell, warm_bytes_max: usize) -> Prepared {
     let env = cell.env(site)?;
     let events = site.settings.events.max(SLICE + 1);
-    let options =
-        Options { segment_bytes_max: SEGMENT_BYTES, warm_bytes_max, ..Options::default() };
-    let open = || Local::open_local(&env, options).map_err(io::Error::other);
+    let options = StoreOptions {
+        segment_bytes_max: SEGMENT_BYTES,
+        warm_bytes_max,
+        ..StoreOptions::default()
+    };
+    let open = || LocalStore::open_local(&env, options).map_err(io::Error::other);
     let key = site.runtime.block_on(async {
         let local = Arc::new(open()?);
         let keys = engine::keys(1);
@@ -97,11 +100,11 @@ impl Reader {
         let mut asked = began;
         loop {
             let from = Position(self.numbers.below(self.events - SLICE as u64));
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(from, from.plus(SLICE as u64)),
                 events_max: SLICE,
                 bytes_max: usize::MAX,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: false,
             };
             let events = self.store.read(&self.key, read).await?.events.len() as u64;

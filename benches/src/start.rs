@@ -19,7 +19,7 @@ use sessionlog::{
     event::{Batch, SessionKey},
     store::{
         Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -87,7 +87,8 @@ fn run(site: &mut Site) -> Outcome<ProbeResult> {
 /// the journal only.
 async fn leave_crashed_store(site: &Site, sessions: usize) -> Outcome {
     let env = site.env(DATA_DIR)?;
-    let local = Arc::new(Local::open_local(&env, Options::default()).map_err(io::Error::other)?);
+    let local =
+        Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     let keys = engine::keys(sessions);
     let Some(first) = keys.first() else { return Ok(()) };
     if local.info(first).await.is_err() {
@@ -104,7 +105,7 @@ async fn leave_crashed_store(site: &Site, sessions: usize) -> Outcome {
 }
 
 /// Appends `events` events to each of the sessions, as one batch.
-async fn append(site: &Site, local: &Local, keys: &[SessionKey], events: usize) -> Outcome {
+async fn append(site: &Site, local: &LocalStore, keys: &[SessionKey], events: usize) -> Outcome {
     let mut samples = site.samples.clone();
     for part in keys.chunks(AT_ONCE) {
         stop_here(site)?;

@@ -4,8 +4,8 @@
 
 use serde_json::Value;
 use sessionlog::{
-    hook::{Input, Payload},
-    import::{self, Chat, Members},
+    hook::{HookInput, Payload},
+    import::{self, ChatFormat, JsonMembers},
     secrets::Recogniser,
     verbs::tools,
     wire::json,
@@ -25,19 +25,19 @@ pub fn check(bytes: &[u8]) {
     body(&many);
     body(&format!(r#"{{"method":"tools/call","params":{{"name":"emit_event","x":{many}}}}}"#));
     drop(Payload::read(
-        &Input::from(format!("{{{hook},\"tool_response\":{many}}}").into_bytes()),
-        &Recogniser::of_private_spans(),
+        &HookInput::from(format!("{{{hook},\"tool_response\":{many}}}").into_bytes()),
+        &Recogniser::private_spans_only(),
     ));
-    if let Ok(members) = Members::read(&format!("{{{event}}}")) {
-        drop(import::to_messages(Chat::Anthropic, std::slice::from_ref(&members)));
-        drop(import::to_messages(Chat::Openai, &[members]));
+    if let Ok(members) = JsonMembers::read(&format!("{{{event}}}")) {
+        drop(import::to_messages(ChatFormat::Anthropic, std::slice::from_ref(&members)));
+        drop(import::to_messages(ChatFormat::Openai, &[members]));
     }
 }
 
 /// What is taken has as many values as were counted, or fewer: a name that comes twice is one.
 fn body(text: &str) {
-    let _ = tools::carries(text.as_bytes());
-    let Ok(values) = json::values(text.as_bytes()) else { return };
+    let _ = tools::has_large_arguments(text.as_bytes());
+    let Ok(values) = json::count_values(text.as_bytes()) else { return };
     if let Ok(tree) = serde_json::from_str::<Value>(text) {
         assert!(count(&tree) <= values, "{values}");
     }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Lsn, Position, SessionHash},
     log::{
-        Chain, Frame, FrameHeader, FrameKind, StoreFile, decode_settled,
+        ChainValue, Frame, FrameHeader, FrameKind, StoreFile, decode_settled,
         frame::HEADER_BYTES,
         journal::JournalHeader,
         record,
@@ -40,8 +40,8 @@ fn header(choice: u8, payload: &[u8]) -> FrameHeader {
         synced_lsn: Lsn(4),
         first_position: Position(3),
         session,
-        chain: Chain::events_of(session),
-        control_chain: Chain::controls_of(session),
+        chain: ChainValue::start_of_events(session),
+        control_chain: ChainValue::start_of_controls(session),
         copy_lsn: Lsn(0),
         encrypted: None,
     }
@@ -78,7 +78,7 @@ fn any_payload(choice: u8, payload: &[u8]) {
         drop(record.to_control());
     }
     let mut events = Vec::new();
-    let _ = frame.events(frame.header.range(), &mut events);
+    let _ = frame.append_events(frame.header.range(), &mut events);
     assert!(events.len() <= records.len());
     let decoded = record::decode(&Bytes::from(again), records.len()).expect("it encodes back");
     assert!(decoded.iter().zip(&records).all(|(again, (_, record))| again == record));

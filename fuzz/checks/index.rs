@@ -4,7 +4,7 @@
 
 use sessionlog::{
     event::{Event, EventId, EventType, Origin, Position, Range, SessionHash, Timestamp},
-    search::{HitOrder, Part, PartBuilder, SearchQuery, SessionRef, merge, rank, snippet},
+    search::{HitOrder, ParsedQuery, Part, PartBuilder, SessionRef, extract_snippet, merge, rank},
 };
 
 const NOW: Timestamp = Timestamp(1_700_000_000_000_000);
@@ -48,18 +48,18 @@ fn fit(bytes: &mut [u8]) {
 /// Reads a part, ranks it beside itself, merges it, and reads what that wrote.
 fn ranked(bytes: &[u8], text: &str) {
     let all = |_: SessionRef<'_>, range: Range| vec![range];
-    let Ok(part) = Part::trusted(bytes) else { return };
-    let _ = part.holds().count();
+    let Ok(part) = Part::from_trusted(bytes) else { return };
+    let _ = part.indexed_ranges().count();
     let parts = [part, part];
     let merged = merge(&parts, &all);
     Part::read(&merged).expect("what was written is a part");
-    let Ok(query) = SearchQuery::parse(text, NOW) else { return };
+    let Ok(query) = ParsedQuery::parse(text, NOW) else { return };
     for order in [HitOrder::Score, HitOrder::Time] {
         let found = rank(&parts, &query, &all, order, 50);
         assert!(found.hits.iter().all(|hit| hit.score.is_finite()));
     }
-    let _ = query.fits(text);
-    drop(snippet(query.words(), text, 20));
+    let _ = query.matches_phrases(text);
+    drop(extract_snippet(query.snippet_query(), text, 20));
 }
 
 /// A part of three sessions in which every section has something.
@@ -87,7 +87,7 @@ fn real() -> Vec<u8> {
             };
             builder.add_event(of, &event);
         }
-        builder.cover(of, Range::new(Position(7), Position(9)));
+        builder.mark_indexed(of, Range::new(Position(7), Position(9)));
     }
     builder.finish()
 }

@@ -17,7 +17,7 @@ pub fn check(bytes: &[u8]) {
 
 /// A line is taken whole or refused; either way it says whose it is as far as it can.
 fn line(text: &str) {
-    let line = json::append_line(text, Origin::Harness);
+    let line = json::parse_append_line(text, Origin::Harness);
     if let Some(reference) = line.reference {
         assert!(text.contains(reference), "a reference is a part of the line");
         json::check(reference).expect("a reference is JSON");
@@ -40,7 +40,7 @@ fn line(text: &str) {
 /// What we take prost takes as well, and reads the same events.
 fn message(bytes: &[u8]) {
     let body = Bytes::copy_from_slice(bytes);
-    let Ok(events) = protobuf::events(body.clone(), Origin::Tool) else { return };
+    let Ok(events) = protobuf::parse_events(body.clone(), Origin::Tool) else { return };
     let theirs = pb::EmitRequest::decode(body).expect("we are not laxer");
     assert_eq!(theirs.events.len(), events.len());
     for (event, theirs) in events.iter().zip(theirs.events) {

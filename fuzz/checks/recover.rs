@@ -13,8 +13,8 @@ use sessionlog::{
         SessionKey,
     },
     store::{
-        Fill, Health, NewSession, Read, Store, StoreError,
-        local::{Local, Options},
+        FillDirection, Health, NewSession, ReadRequest, Store, StoreError,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::Sim;
@@ -30,7 +30,7 @@ pub struct Image {
 }
 
 /// Files small enough that forty events rotate, flush and seal.
-const OPTIONS: Options = Options {
+const OPTIONS: StoreOptions = StoreOptions {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 1 << 20,
     segment_bytes_max: 8 << 10,
@@ -78,7 +78,7 @@ fn machine(seed: u64, encrypted: bool) -> Sim {
 
 async fn make(clean: bool, encrypted: bool) -> Image {
     let sim = machine(11, encrypted);
-    let store = Local::open_local(&sim.env(), OPTIONS).expect("an empty disk");
+    let store = LocalStore::open_local(&sim.env(), OPTIONS).expect("an empty disk");
     let mut sessions = Vec::new();
     for name in ["a", "b", "c"] {
         let id = SessionId::new(name).expect("plain");
@@ -115,7 +115,7 @@ async fn make(clean: bool, encrypted: bool) -> Image {
         store.close().await;
     } else {
         // The watermark that a moment without appends brings.
-        store.idle();
+        store.write_idle_watermark();
     }
     sim.power_loss();
     let read = |path: String| sim.read_durable(&path).map(|bytes| (path, bytes));
@@ -123,12 +123,12 @@ async fn make(clean: bool, encrypted: bool) -> Image {
     Image { files, sessions: kept, encrypted }
 }
 
-fn everything(allow_gaps: bool) -> Read {
-    Read {
+fn everything(allow_gaps: bool) -> ReadRequest {
+    ReadRequest {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
         events_max: usize::MAX,
         bytes_max: usize::MAX,
-        fill: Fill::Forward,
+        fill: FillDirection::Forward,
         allow_gaps,
     }
 }
@@ -154,7 +154,7 @@ pub fn survive(image: &Image, change: impl FnOnce(&Sim)) -> Fate {
     }
     change(&sim);
     runtime().block_on(async {
-        match Local::open(&sim.env(), OPTIONS) {
+        match LocalStore::open(&sim.env(), OPTIONS) {
             Err(error) => {
                 assert!(!error.to_string().is_empty());
                 Fate::Refused

@@ -11,14 +11,14 @@ use sessionlog::{
         Position, Range, Scope, SessionId, SessionKey,
     },
     store::{
-        Appended, Change, Fill, ForkPoint, LeaseCall, Listing, NewSession, Notes, Read, Relative,
-        SessionInfo, Slice, Store, StoreResult,
-        local::{Local, Options},
+        AppendResult, FillDirection, ForkPoint, LeaseCall, Listing, NewSession, NotesQuery,
+        ReadRequest, RelatedSession, SessionInfo, SessionUpdate, Slice, Store, StoreResult,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim, model::Model};
 
-const OPTIONS: Options = Options {
+const OPTIONS: StoreOptions = StoreOptions {
     journal_file_bytes: 32 << 10,
     journal_retained_bytes: 96 << 10,
     segment_bytes_max: 4 << 10,
@@ -43,7 +43,7 @@ async fn run(bytes: &[u8]) {
     let sim = if rest.len() % 2 == 1 { Sim::encrypted(5) } else { Sim::new(5) };
     let env = sim.env();
     let model = Model::new(env.clock.clone(), env.entropy.clone());
-    let mut engine = Local::open_local(&env, OPTIONS).expect("an empty disk");
+    let mut engine = LocalStore::open_local(&env, OPTIONS).expect("an empty disk");
     for (number, request) in requests.iter().take(200).enumerate() {
         match *request {
             [op, how, ..] if op >= 0xf0 => engine = reopen(&sim, engine, how).await,
@@ -70,7 +70,7 @@ async fn run(bytes: &[u8]) {
 }
 
 /// Stops the engine in one of several ways; what it acknowledged must be there afterwards.
-async fn reopen(sim: &Sim, engine: Local, how: u8) -> Local {
+async fn reopen(sim: &Sim, engine: LocalStore, how: u8) -> LocalStore {
     match how % 4 {
         0 => engine.close().await,
         1 => sim.kill(),
@@ -84,7 +84,7 @@ async fn reopen(sim: &Sim, engine: Local, how: u8) -> Local {
     }
     drop(engine);
     sim.kill();
-    Local::open_local(&sim.env(), OPTIONS).expect("it opens after any stop")
+    LocalStore::open_local(&sim.env(), OPTIONS).expect("it opens after any stop")
 }
 
 fn name(number: u8) -> SessionId {
@@ -167,9 +167,9 @@ async fn ask(store: &dyn Store, request: [u8; 4], number: usize) -> String {
     }
 }
 
-fn change(choice: u8) -> Change {
+fn change(choice: u8) -> SessionUpdate {
     let pair = (format!("m{}", choice % 3), (choice & 4 != 0).then(|| "v".to_owned()));
-    Change {
+    SessionUpdate {
         title: (choice & 1 != 0).then(|| (choice & 2 != 0).then(|| "t".to_owned())),
         metadata: [pair].into(),
         archive: (choice % 32 >= 30).then_some(choice & 1 == 1),
@@ -180,13 +180,13 @@ fn change(choice: u8) -> Change {
     }
 }
 
-fn read(op: u8, size: u8, choice: u8) -> Read {
+fn read(op: u8, size: u8, choice: u8) -> ReadRequest {
     let from = Position(u64::from(size % 16));
-    Read {
+    ReadRequest {
         range: Range::new(from, from.plus(u64::from(choice % 16))),
         events_max: 1 + usize::from(size >> 4),
         bytes_max: usize::from(choice) * 20,
-        fill: if op & 0x10 == 0 { Fill::Forward } else { Fill::Backward },
+        fill: if op & 0x10 == 0 { FillDirection::Forward } else { FillDirection::Backward },
         allow_gaps: false,
     }
 }
@@ -217,10 +217,13 @@ async fn worked(store: &dyn Store, key: &SessionKey, request: [u8; 4], number: u
             };
             words(store.create(scope, new).await.map(|(info, _)| about(&info)))
         }
-        9 => words(store.note(key, fence(op >> 4), note(size, choice)).await.map(|i| about(&i))),
+        9 => words(
+            store.write_note(key, fence(op >> 4), note(size, choice)).await.map(|i| about(&i)),
+        ),
         10 => {
             let notes_max = 1 + usize::from(size % 8);
-            let wanted = Notes { after: Lsn(0), notes_max, bytes_max: usize::from(choice) * 9 };
+            let wanted =
+                NotesQuery { after: Lsn(0), notes_max, bytes_max: usize::from(choice) * 9 };
             let told = store.notes(key, wanted).await.map(|notes| {
                 let plain = notes.into_iter().map(|n| (n.kind, n.name, n.position, n.at, n.body));
                 plain.collect::<Vec<_>>()
@@ -247,10 +250,11 @@ async fn worked(store: &dyn Store, key: &SessionKey, request: [u8; 4], number: u
         13 if choice % 8 == 5 => words(store.erase(key).await),
         13 => {
             let family = store.family(key, 1 + usize::from(size % 3)).await;
-            let unfinished = store.unfinished(scope, None, 5).await;
+            let unfinished = store.list_unfinished(scope, None, 5).await;
             let unfinished = unfinished.map(|all| all.iter().map(about).collect::<Vec<_>>());
             let family = family.map(|all| {
-                let told = |one: &Relative| (one.session.clone(), one.survival, one.at, one.tail);
+                let told =
+                    |one: &RelatedSession| (one.session.clone(), one.survival, one.at, one.tail);
                 let [above, below] = [all.ancestors, all.children];
                 let [above, below] = [above, below].map(|some| some.iter().map(told).collect());
                 (above, below, all.depth, all.forks) as (Vec<_>, Vec<_>, u64, u64)
@@ -290,9 +294,9 @@ fn about(info: &SessionInfo) -> String {
     )
 }
 
-fn placed(appended: &Appended) -> String {
+fn placed(appended: &AppendResult) -> String {
     let events: Vec<_> = appended.events.iter().map(|e| (&e.id, e.position)).collect();
-    let Appended { first_position, next_position, repeated, .. } = appended;
+    let AppendResult { first_position, next_position, repeated, .. } = appended;
     format!("{events:?} {first_position}..{next_position} {repeated}")
 }
 

@@ -6,10 +6,10 @@ use sessionlog::{
     env::File,
     event::{EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, Packed, Record, RecordHead, Settled, decode_settled,
+        ChainValue, Control, Frame, PackedEntry, Record, RecordHead, SettledIndex, decode_settled,
         inspect::inspect,
         record,
-        seal::{Sealed, seal},
+        seal::{SealedTables, seal},
         segment::{SegmentHeader, name_hash},
         settled_header,
     },
@@ -54,7 +54,7 @@ fn record_of(kind: u8, number: usize, body: &[u8]) -> Record {
         body: Bytes::copy_from_slice(body),
     };
     let mut encoded = Vec::new();
-    RecordHead::event(&event, &id, Timestamp(0)).encode([7; 16], &event.body, &mut encoded);
+    RecordHead::from_event(&event, &id, Timestamp(0)).encode([7; 16], &event.body, &mut encoded);
     // The kind comes first.
     encoded[0] = kind;
     record::decode(&encoded.into(), 1).expect("a record").remove(0)
@@ -70,7 +70,7 @@ fn any_control(bytes: &[u8]) {
         let Some(known) = found.filter(|found| !matches!(found, Control::Unknown(_))) else {
             continue;
         };
-        let again = Record::control(&known, Timestamp(1), [0; 16]);
+        let again = Record::from_control(&known, Timestamp(1), [0; 16]);
         assert_eq!(again.to_control(), Some(known));
     }
 }
@@ -93,12 +93,12 @@ fn any_settled(bytes: &[u8]) {
         let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(out.len());
         Ok(out.slice(place(from)..place(to)))
     };
-    let Ok(settled) = Settled::read(STORE, None, &read) else { return };
-    let _ = settled.entries(None, &read, &mut |_, entry, bytes| {
-        let packed = Packed::from_entry(&entry, bytes);
+    let Ok(settled) = SettledIndex::read(STORE, None, &read) else { return };
+    let _ = settled.for_each_entry(None, &read, &mut |_, entry, bytes| {
+        let packed = PackedEntry::from_entry(&entry, bytes);
         let [tenant, user] = scope_of(&entry.encode());
         assert_eq!(packed.entry(&tenant, &user), entry);
-        let _ = (packed.life(), packed.listed());
+        let _ = (packed.identity(), packed.listing_fields());
     });
 }
 
@@ -118,8 +118,8 @@ fn header() -> SegmentHeader {
         base: Position(5),
         start: 2,
         first_lsn: Lsn(11),
-        chain: Chain::events_of(session),
-        control_chain: Chain::controls_of(session),
+        chain: ChainValue::start_of_events(session),
+        control_chain: ChainValue::start_of_controls(session),
         sealed: true,
         key: None,
     }
@@ -142,12 +142,12 @@ fn one_behind_the_other(tables: &mut [u8], blocks: usize) -> u64 {
 }
 
 /// An index that was read names no byte and no event twice, and none that its file has not.
-fn covers(sealed: &Sealed, index_at: u64) {
+fn covers(sealed: &SealedTables, index_at: u64) {
     let (mut at, mut position) = (HEADER_BYTES as u64, header().base);
     for block in &sealed.index {
         assert_eq!((block.byte_offset, block.first_position), (at, position));
         assert!(block.events <= block.count);
-        (at, position) = (block.behind(), block.end());
+        (at, position) = (block.next_offset(), block.end_position());
     }
     assert_eq!((at, position), (index_at, sealed.end));
 }
@@ -182,14 +182,14 @@ fn any_tables(bytes: &[u8]) {
     out.extend_from_slice(&body);
     let file = file(&out);
     drop(inspect(&*file));
-    let Ok(sealed) = Sealed::read(&*file, &header(), out.len() as u64, None) else { return };
+    let Ok(sealed) = SealedTables::read(&*file, &header(), out.len() as u64, None) else { return };
     covers(&sealed, numbers[2]);
     for hash in [[0; 16], [0xff; 16], name_hash("e0")] {
-        let _ = sealed.find(&hash);
+        let _ = sealed.find_id(&hash);
     }
     let places = rest.as_chunks::<24>().0.iter();
     for hash in places.filter_map(|id| id.first_chunk::<16>()) {
-        let _ = sealed.find(hash);
+        let _ = sealed.find_id(hash);
     }
 }
 
@@ -216,8 +216,8 @@ fn any_sealed(bytes: &[u8]) {
     assert_eq!(read, records);
     let events = records.iter().filter(|(_, record)| record.is_event());
     for (position, (_, record)) in (5..).zip(events) {
-        let found = whole.find(&name_hash(record.id()));
-        assert!(whole.nameless || found == Some(Position(position)), "{found:?} {position}");
+        let found = whole.find_id(&name_hash(record.id()));
+        assert!(whole.without_ids || found == Some(Position(position)), "{found:?} {position}");
     }
     let place = usize::from(u16::from_le_bytes([*low, *high])) % written.len();
     let before = written.clone();
@@ -233,8 +233,8 @@ fn any_sealed(bytes: &[u8]) {
     }
 }
 
-fn opened(bytes: &[u8]) -> Result<Sealed, sessionlog::log::LogError> {
-    Sealed::read(&*file(bytes), &header(), bytes.len() as u64, None)
+fn opened(bytes: &[u8]) -> Result<SealedTables, sessionlog::log::LogError> {
+    SealedTables::read(&*file(bytes), &header(), bytes.len() as u64, None)
 }
 
 fn block(bytes: &[u8], at: &sessionlog::log::segment::FrameIndex) -> Option<Vec<(Lsn, Record)>> {

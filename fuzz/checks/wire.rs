@@ -7,7 +7,7 @@ use sessionlog::{
 };
 
 pub fn check(bytes: &[u8]) {
-    let Ok(text) = json::utf8(bytes) else {
+    let Ok(text) = json::check_utf8(bytes) else {
         assert!(std::str::from_utf8(bytes).is_err());
         return;
     };
@@ -20,8 +20,8 @@ pub fn check(bytes: &[u8]) {
         let explained = known.iter().any(|reason| refused.contains(reason));
         assert!(refused.is_empty() || explained, "{refused}");
     }
-    drop(json::events(text, Origin::User, false));
-    let Ok(new) = json::event(text, Origin::Tool) else { return };
+    drop(json::parse_events(text, Origin::User, false));
+    let Ok(new) = json::parse_event(text, Origin::Tool) else { return };
     let event = Event {
         position: Position(7),
         id: new.id.unwrap_or_else(|| EventId::new("minted").expect("printable")),

@@ -21,7 +21,7 @@ impl Grant {
     /// Every grant.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Delete, Self::Admin, Self::Operator];
 
-    /// Returns its name in tokens and messages.
+    /// Returns the name of the grant in tokens and messages.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,8 +52,8 @@ impl Grants {
     /// it; operations on all tenants require `Operator`.
     #[must_use]
     pub fn has(self, grant: Grant) -> bool {
-        let named = |grant: Grant| self.0 & 1 << grant as u8 != 0;
-        named(grant) || grant != Grant::Operator && named(Grant::Admin)
+        let is_set = |grant: Grant| self.0 & 1 << grant as u8 != 0;
+        is_set(grant) || grant != Grant::Operator && is_set(Grant::Admin)
     }
 
     /// Returns the set with the grant added.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::{
-    Grant, Grants, Unusable, principal,
+    FileError, Grant, Grants, principal,
     watched::{self, Privacy, Watched},
 };
 use crate::event::{Scope, Timestamp};
@@ -19,29 +19,29 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Tolerance for the issuer's clock.
 const LEEWAY_SECONDS: f64 = 30.0;
 
-/// Requirements for a token to be accepted.
+/// Rules for accepting a token.
 #[derive(Clone, Debug)]
 pub struct JwtRules {
-    /// The file of public keys, a JWK Set.
+    /// File of public keys, a JWK Set.
     pub keys: PathBuf,
-    /// The issuer it must name (`iss`).
+    /// Issuer that a token must name (`iss`).
     pub issuer: String,
-    /// The audience it must name (`aud`), as the only value or in a list.
+    /// Audience that a token must name (`aud`), as the only value or in a list.
     pub audience: String,
-    /// The claim that names the tenant.
+    /// Name of the claim with the tenant.
     pub tenant_claim: String,
-    /// The claim that names the user.
+    /// Name of the claim with the user.
     pub user_claim: String,
 }
 
 /// Scope and grants of an accepted token.
-pub(super) struct Claims {
+pub(super) struct JwtClaims {
     pub(super) scope: Scope,
     pub(super) grants: Grants,
 }
 
 /// The rules, and the current keys of the file.
-pub(super) struct Jwt {
+pub(super) struct JwtVerifier {
     rules: JwtRules,
     keys: Watched<Vec<JwtKey>>,
 }
@@ -67,10 +67,10 @@ impl Algorithm {
 struct JwtKey {
     id: Option<String>,
     algorithm: Algorithm,
-    public: Public,
+    public: PublicKey,
 }
 
-enum Public {
+enum PublicKey {
     Ed25519(Vec<u8>),
     /// The public point, uncompressed.
     P256(Vec<u8>),
@@ -86,25 +86,25 @@ struct KeySet {
 }
 
 #[derive(Deserialize)]
-struct Header {
+struct JwtHeader {
     alg: String,
     kid: Option<String>,
     crit: Option<Value>,
 }
 
-impl Jwt {
-    pub(super) fn open(rules: JwtRules) -> Result<Self, Unusable> {
+impl JwtVerifier {
+    pub(super) fn open(rules: JwtRules) -> Result<Self, FileError> {
         let path = rules.keys.clone();
         let make = Box::new(move |_: Option<&Arc<Vec<JwtKey>>>| {
             let bytes = watched::read(&path, Privacy::Readable, FILE_BYTES_MAX)?;
-            keys(&bytes).map_err(|problem| Unusable::new(&path, problem))
+            parse_keys(&bytes).map_err(|problem| FileError::new(&path, problem))
         });
         let keys = Watched::open(vec![rules.keys.clone()], false, make)?;
         Ok(Self { rules, keys })
     }
 
     /// Returns the claims of a token that is valid at `now`, else an error text for its bearer.
-    pub(super) fn check(&self, token: &str, now: Timestamp) -> Result<Claims, &'static str> {
+    pub(super) fn check(&self, token: &str, now: Timestamp) -> Result<JwtClaims, &'static str> {
         let keys = self.keys.current().ok_or("the keys of this server cannot be read now")?;
         let claims =
             verify_token(&keys, token).ok_or("it is not signed by a key of this server's")?;
@@ -119,7 +119,7 @@ fn verify_token(keys: &[JwtKey], token: &str) -> Option<Map<String, Value>> {
     if payload.contains('.') {
         return None;
     }
-    let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
+    let header: JwtHeader = serde_json::from_slice(&decode(header)?).ok()?;
     let (payload, signature) = (decode(payload)?, decode(signature)?);
     if header.crit.is_some() {
         return None;
@@ -127,21 +127,21 @@ fn verify_token(keys: &[JwtKey], token: &str) -> Option<Map<String, Value>> {
     let mut named = keys.iter().filter(|key| {
         key.algorithm.as_str() == header.alg && (header.kid.is_none() || key.id == header.kid)
     });
-    named.find(|key| key.signed(signed.as_bytes(), &signature))?;
+    named.find(|key| key.verify(signed.as_bytes(), &signature))?;
     serde_json::from_slice(&payload).ok()
 }
 
 impl JwtKey {
-    fn signed(&self, text: &[u8], signature: &[u8]) -> bool {
+    fn verify(&self, text: &[u8], signature: &[u8]) -> bool {
         match &self.public {
-            Public::Ed25519(public) => {
+            PublicKey::Ed25519(public) => {
                 UnparsedPublicKey::new(&signature::ED25519, public).verify(text, signature).is_ok()
             }
-            Public::P256(public) => {
+            PublicKey::P256(public) => {
                 let algorithm = &signature::ECDSA_P256_SHA256_FIXED;
                 UnparsedPublicKey::new(algorithm, public).verify(text, signature).is_ok()
             }
-            Public::Rsa { modulus, exponent } => {
+            PublicKey::Rsa { modulus, exponent } => {
                 let public = RsaPublicKeyComponents { n: modulus, e: exponent };
                 let algorithm = &signature::RSA_PKCS1_2048_8192_SHA256;
                 public.verify(algorithm, text, signature).is_ok()
@@ -151,17 +151,21 @@ impl JwtKey {
 }
 
 impl JwtRules {
-    fn check(&self, claims: &Map<String, Value>, now: Timestamp) -> Result<Claims, &'static str> {
+    fn check(
+        &self,
+        claims: &Map<String, Value>,
+        now: Timestamp,
+    ) -> Result<JwtClaims, &'static str> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         if text("iss") != Some(&self.issuer) {
             return Err("it is of another issuer");
         }
-        let meant = match claims.get("aud") {
+        let is_audience = match claims.get("aud") {
             Some(Value::String(one)) => *one == self.audience,
             Some(Value::Array(all)) => all.iter().any(|one| one.as_str() == Some(&self.audience)),
             _ => false,
         };
-        if !meant {
+        if !is_audience {
             return Err("it is for another audience");
         }
         let now = now.0 as f64 / 1e6;
@@ -176,28 +180,28 @@ impl JwtRules {
         }
         let tenant = text(&self.tenant_claim).unwrap_or_default();
         let user = text(&self.user_claim).unwrap_or_default();
-        let scope = principal::scope(tenant, user);
+        let scope = principal::parse_scope(tenant, user);
         let scope = scope.ok_or("its tenant or user is missing, or is no name of one here")?;
-        Ok(Claims { scope, grants: grants(claims) })
+        Ok(JwtClaims { scope, grants: parse_grants(claims) })
     }
 }
 
 /// Returns the grants that a token names, in `scope` separated by spaces or in the list `scopes`;
 /// unknown names are skipped.
-fn grants(claims: &Map<String, Value>) -> Grants {
+fn parse_grants(claims: &Map<String, Value>) -> Grants {
     let words = claims.get("scope").and_then(Value::as_str).unwrap_or_default().split(' ');
     let list = claims.get("scopes").and_then(Value::as_array).into_iter().flatten();
     words.chain(list.filter_map(Value::as_str)).filter_map(Grant::parse).collect()
 }
 
-fn keys(bytes: &[u8]) -> Result<Vec<JwtKey>, String> {
+fn parse_keys(bytes: &[u8]) -> Result<Vec<JwtKey>, String> {
     let set: KeySet =
         serde_json::from_slice(bytes).map_err(|_| "it is no JWK Set: {\"keys\":[…]}".to_owned())?;
-    let keys: Vec<JwtKey> = set.keys.iter().map(key).collect::<Result<_, _>>()?;
+    let keys: Vec<JwtKey> = set.keys.iter().map(parse_key).collect::<Result<_, _>>()?;
     if keys.is_empty() { Err("it holds no key".to_owned()) } else { Ok(keys) }
 }
 
-fn key(jwk: &Map<String, Value>) -> Result<JwtKey, String> {
+fn parse_key(jwk: &Map<String, Value>) -> Result<JwtKey, String> {
     let text = |name: &str| jwk.get(name).and_then(Value::as_str);
     let id = text("kid").map(str::to_owned);
     let wrong = |problem: &str| format!("key {:?}: {problem}", id.as_deref().unwrap_or_default());
@@ -214,17 +218,17 @@ fn key(jwk: &Map<String, Value>) -> Result<JwtKey, String> {
         })
     };
     let (algorithm, public) = match (text("kty"), text("crv")) {
-        (Some("OKP"), Some("Ed25519")) => (Algorithm::EdDsa, Public::Ed25519(sized("x", 32)?)),
+        (Some("OKP"), Some("Ed25519")) => (Algorithm::EdDsa, PublicKey::Ed25519(sized("x", 32)?)),
         (Some("EC"), Some("P-256")) => {
             let point = [vec![4], sized("x", 32)?, sized("y", 32)?].concat();
-            (Algorithm::Es256, Public::P256(point))
+            (Algorithm::Es256, PublicKey::P256(point))
         }
         (Some("RSA"), None) => {
             let modulus = part("n")?;
             if modulus.len() < 256 {
                 return Err(wrong("2048 bits are the least"));
             }
-            (Algorithm::Rs256, Public::Rsa { modulus, exponent: part("e")? })
+            (Algorithm::Rs256, PublicKey::Rsa { modulus, exponent: part("e")? })
         }
         _ => return Err(wrong("taken are OKP Ed25519, EC P-256 and RSA")),
     };
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn rfc_7515_signatures_are_accepted_and_altered_ones_rejected() {
         let plain = |text: &str| text.replace(['\\', '\n', ' '], "");
-        let keys = keys(format!(r#"{{"keys":[{},{}]}}"#, plain(RSA), plain(EC)).as_bytes())
+        let keys = parse_keys(format!(r#"{{"keys":[{},{}]}}"#, plain(RSA), plain(EC)).as_bytes())
             .expect("both are public keys");
         for (head, signature) in [("eyJhbGciOiJSUzI1NiJ9", BY_RSA), ("eyJhbGciOiJFUzI1NiJ9", BY_EC)]
         {

@@ -22,12 +22,12 @@ pub use grant::{Grant, Grants};
 #[cfg(feature = "http")]
 pub use jwt::JwtRules;
 #[cfg(feature = "http")]
-pub use keeper::{Access, AccessOptions, Denied, TokenChange};
-pub use principal::{AUDIT_USER, Lacking, Principal, is_reserved, scope};
+pub use keeper::{AccessOptions, Authenticator, DeniedCredential, TokenChange};
+pub use principal::{AUDIT_USER, MissingGrant, Principal, is_reserved, parse_scope};
 #[cfg(feature = "http")]
-pub use record::{NewToken, TokenRecord, TokensError, create, list, revoke};
-pub use tenant::{Full, Limits, PerTenant, Reading, Tenant};
+pub use record::{NewToken, TokenRecord, TokensError, create_token, read_tokens, revoke_token};
+pub use tenant::{ExceededLimit, PerTenant, Tenant, TenantLimits, TenantSlot};
 #[cfg(feature = "http")]
 pub use tls::Certificates;
 #[cfg(feature = "http")]
-pub use watched::Unusable;
+pub use watched::FileError;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Grant, Grants, Limits, Tenant};
+use super::{Grant, Grants, Tenant, TenantLimits};
 use crate::event::{Scope, TenantId, UserId};
 
 /// The user that owns a tenant's audit log. No credential has it.
@@ -13,13 +13,13 @@ const RESERVED: &str = "sessionlog.";
 /// An authenticated caller.
 #[derive(Clone, Debug)]
 pub struct Principal {
-    /// Its scope.
+    /// Tenant and user.
     pub scope: Scope,
-    /// Its grants.
+    /// Operations that the credential allows.
     pub grants: Grants,
     /// Name of the credential in logs: a token's id, a JWT's user, or `local`.
     pub name: Arc<str>,
-    /// Current usage of the server by its tenant.
+    /// Limits and usage counters of the tenant.
     pub tenant: Arc<Tenant>,
     /// True if its administrative and destructive requests are audited: the server has credentials.
     pub is_audited: bool,
@@ -28,38 +28,38 @@ pub struct Principal {
 /// The missing grant of a principal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this credential lacks the scope {}", .0.as_str())]
-pub struct Lacking(pub Grant);
+pub struct MissingGrant(pub Grant);
 
 impl Principal {
     /// Returns the user of this machine, with every grant.
     #[must_use]
     pub fn local() -> Self {
         let scope = Scope::local();
-        let tenant = Arc::new(Tenant::new(scope.tenant.clone(), Limits::default()));
+        let tenant = Arc::new(Tenant::new(scope.tenant.clone(), TenantLimits::default()));
         Self { scope, grants: Grants::ALL, name: "local".into(), tenant, is_audited: false }
     }
 
-    /// Checks that it has all of these grants.
+    /// Checks that the principal has all grants of `needed`.
     ///
     /// # Errors
-    /// Returns an error with the first missing grant.
-    pub fn require(&self, needed: &[Grant]) -> Result<(), Lacking> {
+    /// The first missing grant.
+    pub fn require(&self, needed: &[Grant]) -> Result<(), MissingGrant> {
         match needed.iter().find(|grant| !self.grants.has(**grant)) {
-            Some(grant) => Err(Lacking(*grant)),
+            Some(grant) => Err(MissingGrant(*grant)),
             None => Ok(()),
         }
     }
 }
 
-/// Returns true if a user is one of the server's own.
+/// Returns true if a user id is reserved for the server.
 #[must_use]
 pub fn is_reserved(user: &UserId) -> bool {
     user.as_str().starts_with(RESERVED)
 }
 
-/// Returns the scope of a credential; `None` when a name is invalid or reserved.
+/// Parses tenant and user of a credential; returns `None` if one is invalid or reserved.
 #[must_use]
-pub fn scope(tenant: &str, user: &str) -> Option<Scope> {
+pub fn parse_scope(tenant: &str, user: &str) -> Option<Scope> {
     let (tenant, user) = (TenantId::new(tenant).ok()?, UserId::new(user).ok()?);
     (!is_reserved(&user)).then_some(Scope { tenant, user })
 }

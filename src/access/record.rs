@@ -11,7 +11,7 @@ use std::{io::Write as _, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Grant, Grants, Unusable, principal,
+    FileError, Grant, Grants, principal,
     token::{self, TokenHash},
     watched::{self, Privacy},
 };
@@ -24,7 +24,6 @@ const FORMAT: u32 = 1;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 const LABEL_CHARS_MAX: usize = 128;
 
-/// The file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenFile {
@@ -36,15 +35,15 @@ struct TokenFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRecord {
-    /// Its id, which is also a part of the token text.
+    /// Id, which is also a part of the token text.
     pub id: String,
     /// Hash of the whole token.
     hash: String,
-    /// Its tenant.
+    /// Tenant that the token belongs to.
     pub tenant: String,
-    /// The user of the tenant.
+    /// User of the tenant.
     pub user: String,
-    /// Its grants.
+    /// Names of its grants.
     pub scopes: Vec<String>,
     /// Label that the operator gave it.
     pub label: Option<String>,
@@ -57,7 +56,7 @@ pub struct TokenRecord {
 }
 
 /// A record that was parsed and validated.
-pub(super) struct Checked {
+pub(super) struct ValidToken {
     pub(super) hash: TokenHash,
     pub(super) scope: Scope,
     pub(super) grants: Grants,
@@ -68,11 +67,11 @@ pub(super) struct Checked {
 /// Properties of a new token.
 #[derive(Clone, Debug)]
 pub struct NewToken {
-    /// Its tenant.
+    /// Tenant that the token belongs to.
     pub tenant: String,
-    /// The user of the tenant.
+    /// User of the tenant.
     pub user: String,
-    /// Its grants.
+    /// Grants; at least one.
     pub scopes: Vec<Grant>,
     /// Label that the operator gave it.
     pub label: Option<String>,
@@ -85,7 +84,7 @@ pub struct NewToken {
 pub enum TokensError {
     /// The file cannot be used.
     #[error("tokens file {0}")]
-    File(#[from] Unusable),
+    File(#[from] FileError),
     /// An invalid parameter.
     #[error("{0}: {1}")]
     Wrong(&'static str, &'static str),
@@ -95,16 +94,16 @@ pub enum TokensError {
 }
 
 impl TokenRecord {
-    pub(super) fn check(&self) -> Result<Checked, String> {
+    pub(super) fn parse(&self) -> Result<ValidToken, String> {
         let wrong = |what: &str| format!("token {:?}: its {what} makes no sense", self.id);
         let instant = |text: &Option<String>, what: &str| match text {
             Some(text) => Timestamp::parse(text).map(Some).ok_or_else(|| wrong(what)),
             None => Ok(None),
         };
         let grants = self.scopes.iter().map(|name| Grant::parse(name));
-        Ok(Checked {
+        Ok(ValidToken {
             hash: TokenHash::parse(&self.hash).ok_or_else(|| wrong("hash"))?,
-            scope: principal::scope(&self.tenant, &self.user)
+            scope: principal::parse_scope(&self.tenant, &self.user)
                 .ok_or_else(|| wrong("tenant or user"))?,
             grants: grants.collect::<Option<Grants>>().ok_or_else(|| wrong("scopes"))?,
             expires_at: instant(&self.expires_at, "expires_at")?,
@@ -113,13 +112,13 @@ impl TokenRecord {
     }
 }
 
-/// Lists every token of a file.
+/// Reads every token of a file.
 ///
 /// # Errors
-/// The file cannot be used.
-pub fn list(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
+/// [`FileError`] if the file cannot be used.
+pub fn read_tokens(path: &Path) -> Result<Vec<TokenRecord>, FileError> {
     let bytes = watched::read(path, Privacy::Private, FILE_BYTES_MAX)?;
-    let wrong = |problem: String| Unusable::new(path, problem);
+    let wrong = |problem: String| FileError::new(path, problem);
     // The error gives the offset in the text and omits the text, which may be secret.
     let read: Result<TokenFile, _> = serde_json::from_slice(&bytes);
     let document = read.map_err(|error| {
@@ -132,14 +131,14 @@ pub fn list(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
     }
 }
 
-fn list_or_none(path: &Path) -> Result<Vec<TokenRecord>, Unusable> {
-    match files::look(path) {
+fn read_tokens_or_empty(path: &Path) -> Result<Vec<TokenRecord>, FileError> {
+    match files::path_info(path) {
         Ok(None) => Ok(Vec::new()),
-        _ => list(path),
+        _ => read_tokens(path),
     }
 }
 
-fn write(path: &Path, tokens: Vec<TokenRecord>) -> Result<(), Unusable> {
+fn write_tokens(path: &Path, tokens: Vec<TokenRecord>) -> Result<(), FileError> {
     let document = TokenFile { format: FORMAT, tokens };
     let text = serde_json::to_string_pretty(&document).expect("texts and lists are JSON");
     let written = files::create(path).and_then(|mut file| {
@@ -147,23 +146,23 @@ fn write(path: &Path, tokens: Vec<TokenRecord>) -> Result<(), Unusable> {
         file.write_all(b"\n")?;
         file.finish()
     });
-    written.map_err(|error| Unusable::new(path, error))
+    written.map_err(|error| FileError::new(path, error))
 }
 
 /// Creates a token and returns it. It is not stored and cannot be returned again.
 ///
 /// # Errors
 /// [`TokensError`]; then there is no new token.
-pub fn create(
+pub fn create_token(
     path: &Path,
     new: NewToken,
     now: Timestamp,
     entropy: &dyn Entropy,
 ) -> Result<(String, TokenRecord), TokensError> {
-    if principal::scope(&new.tenant, &new.user).is_none() {
-        let wanted =
+    if principal::parse_scope(&new.tenant, &new.user).is_none() {
+        let problem =
             "names are [A-Za-z0-9][A-Za-z0-9._-]{0,127}, and no user is called sessionlog.…";
-        return Err(TokensError::Wrong("tenant, user", wanted));
+        return Err(TokensError::Wrong("tenant, user", problem));
     }
     let label = new.label.as_deref().unwrap_or_default();
     if label.chars().count() > LABEL_CHARS_MAX || label.chars().any(char::is_control) {
@@ -172,8 +171,8 @@ pub fn create(
     if new.scopes.is_empty() {
         return Err(TokensError::Wrong("scopes", "name one at least"));
     }
-    let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
-    let mut tokens = list_or_none(path)?;
+    let _lock = files::acquire_file_lock(path).map_err(|error| FileError::new(path, error))?;
+    let mut tokens = read_tokens_or_empty(path)?;
     let (token, id) = loop {
         let (token, id) = token::mint(entropy);
         if !tokens.iter().any(|known| known.id == id) {
@@ -193,7 +192,7 @@ pub fn create(
         revoked_at: None,
     };
     tokens.push(record.clone());
-    write(path, tokens)?;
+    write_tokens(path, tokens)?;
     Ok((token, record))
 }
 
@@ -201,13 +200,13 @@ pub fn create(
 ///
 /// # Errors
 /// [`TokensError`]; the token is unchanged then.
-pub fn revoke(path: &Path, name: &str, now: Timestamp) -> Result<TokenRecord, TokensError> {
-    let _alone = files::lock_beside(path).map_err(|error| Unusable::new(path, error))?;
-    let mut tokens = list(path)?;
+pub fn revoke_token(path: &Path, name: &str, now: Timestamp) -> Result<TokenRecord, TokensError> {
+    let _lock = files::acquire_file_lock(path).map_err(|error| FileError::new(path, error))?;
+    let mut tokens = read_tokens(path)?;
     let id = name.strip_prefix("sl_").unwrap_or(name);
     let found = tokens.iter_mut().find(|record| record.id == id).ok_or(TokensError::Unknown)?;
     found.revoked_at.get_or_insert_with(|| now.to_string());
     let record = found.clone();
-    write(path, tokens)?;
+    write_tokens(path, tokens)?;
     Ok(record)
 }

@@ -13,7 +13,7 @@ use rustls::{
 };
 
 use super::{
-    Unusable,
+    FileError,
     watched::{self, Privacy, Watched},
 };
 
@@ -29,7 +29,7 @@ impl Certificates {
     ///
     /// # Errors
     /// The file and its problem.
-    pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, Unusable> {
+    pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, FileError> {
         let paths = vec![certificate.clone(), key.clone()];
         let make = Box::new(move |_: Option<&Arc<_>>| load_certificates(&certificate, &key));
         Ok(Self { watched: Watched::open(paths, true, make)? })
@@ -42,24 +42,24 @@ impl Certificates {
     }
 }
 
-fn load_certificates(certificate: &Path, key: &Path) -> Result<ServerConfig, Unusable> {
+fn load_certificates(certificate: &Path, key: &Path) -> Result<ServerConfig, FileError> {
     let chain = watched::read(certificate, Privacy::Readable, FILE_BYTES_MAX)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<_, _>>()
-        .map_err(|_| Unusable::new(certificate, "it holds no certificate in PEM"))?;
+        .map_err(|_| FileError::new(certificate, "it holds no certificate in PEM"))?;
     if chain.is_empty() {
-        return Err(Unusable::new(certificate, "it holds no certificate in PEM"));
+        return Err(FileError::new(certificate, "it holds no certificate in PEM"));
     }
     let private = watched::read(key, Privacy::Private, FILE_BYTES_MAX)?;
     let private = PrivateKeyDer::from_pem_slice(&private)
-        .map_err(|_| Unusable::new(key, "it holds no private key in PEM"))?;
+        .map_err(|_| FileError::new(key, "it holds no private key in PEM"))?;
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .map_err(|error| Unusable::new(certificate, error))?;
+        .map_err(|error| FileError::new(certificate, error))?;
     let mut config = builder
         .with_no_client_auth()
         .with_single_cert(chain, private)
-        .map_err(|error| Unusable::new(certificate, error))?;
+        .map_err(|error| FileError::new(certificate, error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -37,17 +37,17 @@ impl TokenHash {
 }
 
 /// Returns true if a credential has the form of a token.
-pub(super) fn is_one(credential: &str) -> bool {
+pub(super) fn has_token_prefix(credential: &str) -> bool {
     credential.starts_with(MARK)
 }
 
 /// Returns the id of a well-formed token; `None` for any other text.
-pub(super) fn name_of(token: &str) -> Option<&str> {
+pub(super) fn parse_id(token: &str) -> Option<&str> {
     let (name, rest) = token.strip_prefix(MARK)?.split_once('_')?;
     let fits = name.len() == NAME_CHARS && rest.len() == SECRET_CHARS + CHECK_CHARS;
     let (body, check) = token.split_at_checked(token.len().checked_sub(CHECK_CHARS)?)?;
     let plain = token.bytes().all(|byte| byte == b'_' || ALPHABET.contains(&byte) || byte == b'l');
-    (fits && plain && with_checksum(body) == check).then_some(name)
+    (fits && plain && checksum(body) == check).then_some(name)
 }
 
 /// Creates a token; returns it and its id.
@@ -57,11 +57,11 @@ pub(super) fn mint(entropy: &dyn Entropy) -> (String, String) {
     let (name, secret) = random.split_at(5);
     let (name, secret) = (encode(name), encode(secret));
     let body = format!("{MARK}{name}_{secret}");
-    let token = format!("{body}{}", with_checksum(&body));
+    let token = format!("{body}{}", checksum(&body));
     (token, name)
 }
 
-fn with_checksum(body: &str) -> String {
+fn checksum(body: &str) -> String {
     let hash = blake3::derive_key("sessionlog v1 token check", body.as_bytes());
     encode(hash.get(..5).unwrap_or_default()).chars().take(CHECK_CHARS).collect()
 }
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_minted_token_parses_and_a_mistyped_one_is_rejected() {
         let (token, name) = mint(&SystemEntropy);
-        assert_eq!((token.len(), name_of(&token)), (48, Some(&*name)));
+        assert_eq!((token.len(), parse_id(&token)), (48, Some(&*name)));
         assert_eq!(
             TokenHash::parse(&TokenHash::new(&token).to_hex()),
             Some(TokenHash::new(&token))
@@ -91,10 +91,10 @@ mod tests {
             let mut wrong = token.clone().into_bytes();
             wrong[at] = if wrong[at] == b'q' { b'r' } else { b'q' };
             let wrong = String::from_utf8(wrong).expect("ASCII");
-            assert_eq!(name_of(&wrong), None, "{wrong}");
+            assert_eq!(parse_id(&wrong), None, "{wrong}");
         }
         for other in ["", "sl_", "sl__", "sl_é", &token[..40], &format!("{token}0")] {
-            assert_eq!(name_of(other), None, "{other}");
+            assert_eq!(parse_id(other), None, "{other}");
         }
         assert_ne!(mint(&SystemEntropy), mint(&SystemEntropy));
     }
@@ -102,7 +102,7 @@ mod tests {
     #[cfg(feature = "http")]
     #[test]
     fn a_token_with_a_wrong_secret_is_rejected() {
-        use crate::access::{Access, AccessOptions, Grant, NewToken, create};
+        use crate::access::{AccessOptions, Authenticator, Grant, NewToken, create_token};
         let home = tempfile::tempdir().expect("a temporary directory");
         let path = home.path().join("tokens.json");
         let new = NewToken {
@@ -113,17 +113,17 @@ mod tests {
             expires_at: None,
         };
         let now = crate::event::Timestamp(0);
-        let (token, record) = create(&path, new, now, &SystemEntropy).expect("made");
+        let (token, record) = create_token(&path, new, now, &SystemEntropy).expect("made");
         let options = AccessOptions { tokens: Some(path), ..AccessOptions::default() };
         let clock = std::sync::Arc::new(crate::env::clock::SystemClock::new());
-        let access = Access::open(options, clock).expect("opened");
+        let access = Authenticator::open(options, clock).expect("opened");
         assert_eq!(&*access.authenticate(&token).expect("let in").name, &*record.id);
         for _ in 0..100 {
             // Well-formed with a known id: only the secret differs.
             let (other, name) = mint(&SystemEntropy);
             let body = other[..other.len() - CHECK_CHARS].replace(&name, &record.id);
-            let forged = format!("{body}{}", with_checksum(&body));
-            assert_eq!(name_of(&forged), Some(&*record.id));
+            let forged = format!("{body}{}", checksum(&body));
+            assert_eq!(parse_id(&forged), Some(&*record.id));
             let refused = access.authenticate(&forged).expect_err("refused");
             assert_eq!(refused.problem, "the credential is not valid");
         }

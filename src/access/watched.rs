@@ -10,21 +10,21 @@ use std::{
 use arc_swap::ArcSwap;
 
 use crate::env::{
-    files::{self, Identity},
+    files::{self, FileIdentity},
     sync::Mutex,
 };
 
 /// A file that cannot be used, and the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
-pub struct Unusable {
-    /// The file.
+pub struct FileError {
+    /// Path of the file.
     pub path: PathBuf,
-    /// The problem.
+    /// Description of the problem.
     pub problem: String,
 }
 
-impl Unusable {
+impl FileError {
     pub(super) fn new(path: &Path, problem: impl std::fmt::Display) -> Self {
         Self { path: path.to_path_buf(), problem: problem.to_string() }
     }
@@ -40,9 +40,9 @@ pub(super) enum Privacy {
 }
 
 /// Reads a file after checking its owner, mode and size.
-pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<u8>, Unusable> {
-    let wrong = |problem: String| Unusable::new(path, problem);
-    let found = files::look(path).map_err(|error| wrong(error.to_string()))?;
+pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<u8>, FileError> {
+    let wrong = |problem: String| FileError::new(path, problem);
+    let found = files::path_info(path).map_err(|error| wrong(error.to_string()))?;
     let found = found.ok_or_else(|| wrong("there is no such file".to_owned()))?;
     let (others, rights) = match privacy {
         Privacy::Private => (0o077, "others than its owner have rights on it; chmod 600 it"),
@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, privacy: Privacy, bytes_max: u64) -> Result<Vec<
 }
 
 /// Builds the value from the content of the files and the previous value.
-type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, Unusable> + Send + Sync>;
+type Make<T> = Box<dyn Fn(Option<&Arc<T>>) -> Result<T, FileError> + Send + Sync>;
 
 /// A value built from files.
 pub(super) struct Watched<T> {
@@ -71,7 +71,7 @@ pub(super) struct Watched<T> {
 }
 
 struct WatchedValue<T> {
-    identities: Vec<Option<Identity>>,
+    identities: Vec<Option<FileIdentity>>,
     value: Option<Arc<T>>,
 }
 
@@ -81,7 +81,7 @@ impl<T> Watched<T> {
         paths: Vec<PathBuf>,
         lenient: bool,
         make: Make<T>,
-    ) -> Result<Self, Unusable> {
+    ) -> Result<Self, FileError> {
         let identities = identities(&paths);
         let value = Some(Arc::new(make(None)?));
         let seen = ArcSwap::from_pointee(WatchedValue { identities, value });
@@ -118,6 +118,6 @@ impl<T> Watched<T> {
     }
 }
 
-fn identities(paths: &[PathBuf]) -> Vec<Option<Identity>> {
+fn identities(paths: &[PathBuf]) -> Vec<Option<FileIdentity>> {
     paths.iter().map(|path| files::identity(path).ok()).collect()
 }

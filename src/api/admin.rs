@@ -1,5 +1,5 @@
-//! Requests and answers of operators, and of front ends that look for an owner. It must not decide
-//! what is given up.
+//! Requests and answers for operators, and for front ends that look for an owner. It must not
+//! decide which losses are accepted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,31 +7,31 @@ use serde::{Deserialize, Serialize};
 use super::events::Gap;
 use crate::event::Position;
 
-/// What to verify.
+/// Request for a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct VerifyRequest {
-    /// One session; when absent every session of the caller's, or of every tenant where the
-    /// credential has the scope `operator`.
+    /// Id of the session to verify. If omitted: every session of the caller, or of every tenant if
+    /// the credential has the scope `operator`.
     pub session: Option<String>,
-    /// A receipt of that session that was kept elsewhere, as `POSITION:CHAIN`.
+    /// Receipt of that session that was kept elsewhere, as `POSITION:CHAIN`.
     pub expect_head: Option<String>,
 }
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifyAnswer {
-    /// Sessions read.
+    /// Number of sessions read.
     pub sessions: u64,
-    /// Events read.
+    /// Number of events read.
     pub events: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub bytes: u64,
-    /// Every damage found; empty when all is whole.
+    /// Damage found; empty if the data is intact.
     pub damage: Vec<Damage>,
-    /// Losses that were accepted.
+    /// Damage that a person has accepted as lost.
     pub accepted: Vec<Damage>,
-    /// Whether the session has what the receipt proves, when one was given.
+    /// Result for the receipt, if one was sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub head: Option<HeadAnswer>,
 }
@@ -39,159 +39,159 @@ pub struct VerifyAnswer {
 /// Damage found in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Damage {
-    /// The session.
+    /// Id of the damaged session.
     pub session: String,
-    /// Its tenant, where it is not the caller's.
+    /// Tenant of the session, if it is not the caller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// Its user, where it is not the caller's.
+    /// User of the session, if it is not the caller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// First position of the damage.
+    /// First damaged position.
     pub from: Position,
-    /// First position after it.
+    /// First position after the damage.
     pub to: Position,
-    /// What was found.
+    /// Description of the damage.
     pub reason: String,
 }
 
-/// Whether a session has what a receipt proves.
+/// Result of comparing a session with a receipt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HeadAnswer {
-    /// Whether everything that the receipt saw is there, in its order.
+    /// True if the session has every event that the receipt covers, in the same order.
     pub holds: bool,
-    /// `holds`; `shorter`: an earlier state was restored; `differs`: its events are others; `lost`:
-    /// the event there cannot be read; `damaged`: the chain is the same, and events before it are
-    /// lost.
+    /// `holds`; `shorter`: an earlier state was restored; `differs`: the events are different ones;
+    /// `lost`: the event at the position cannot be read; `damaged`: the chain matches, but earlier
+    /// events are lost.
     pub state: String,
-    /// The receipt's position.
+    /// Position of the receipt.
     pub position: Position,
-    /// Where a shorter session ends.
+    /// Tail of a session that is shorter than the receipt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tail: Option<Position>,
-    /// The chain value at the receipt's position, where it differs.
+    /// Chain value of the session at the receipt's position, if it differs from the receipt's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,
 }
 
-/// What to repair: a session, or what of the store names none.
+/// Request for a repair of a session, or of damage that cannot be attributed to a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct RepairRequest {
-    /// The session.
+    /// Id of the session.
     pub session: Option<String>,
-    /// `true`, and no session: what is lost of the store and names no session.
+    /// True for the damage that cannot be attributed to a session; `session` must be absent.
     pub store: bool,
-    /// Give it up; `false` only answers what is lost.
+    /// True to accept the loss; false only lists it.
     pub accept_loss: bool,
 }
 
-/// What a repair gave up, or would.
+/// Losses that a repair accepted, or would accept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepairAnswer {
-    /// Whether it was given up.
+    /// True if the loss was accepted.
     pub accepted: bool,
-    /// Events lost.
+    /// Number of lost events.
     pub events_lost: u64,
-    /// What is lost of the session; a gap without a position is a control record or a table.
+    /// Lost parts of the session; a gap without a position is a control record or a table.
     pub gaps: Vec<Gap>,
-    /// What is lost of the store and names no session.
+    /// Descriptions of losses that cannot be attributed to a session.
     pub unnamed: Vec<String>,
-    /// Names in `quarantine/` of copies of what could not be read.
+    /// Names of files in `quarantine/` with copies of the unreadable bytes.
     pub copies: Vec<String>,
 }
 
-/// What a data directory wants of master keys, and what there is of them. An id tells nothing of
-/// its key.
+/// Master keys that a data directory needs, and those that the server has. An id reveals nothing
+/// about its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct KeysAnswer {
-    /// Whether it is encrypted.
+    /// True if the data directory is encrypted.
     pub encrypted: bool,
-    /// The id of the master key in force: 16 hex digits.
+    /// Id of the current master key, 16 hex digits.
     pub current: Option<String>,
-    /// That of the one before, while a rotation is under way: a start wants both.
+    /// Id of the previous master key during a rotation: a start needs both keys.
     pub previous: Option<String>,
-    /// Those that were given.
+    /// Ids of the master keys that were given to the server.
     pub given: Vec<String>,
-    /// Whether it opens with the keys given.
+    /// True if the given keys open the data directory.
     pub opens: bool,
-    /// Keys of sessions, those made ahead included.
+    /// Number of session keys, including those generated ahead of use.
     pub keys: u64,
-    /// Of these not yet under the master key in force.
+    /// Number of session keys that are not yet wrapped with the current master key.
     pub behind: u64,
-    /// Keys that were destroyed: of sessions that were erased, or are gone.
+    /// Number of destroyed keys: of sessions that were erased or no longer exist.
     pub destroyed: u64,
-    /// Keys that neither file has whole.
+    /// Number of keys that are intact in neither of the two key files.
     pub unreadable: u64,
 }
 
-/// What the last start found and did.
+/// Findings and actions of the last start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryReport {
-    /// Whether the store was stopped cleanly before.
+    /// True if the store was stopped cleanly before the start.
     pub clean: bool,
-    /// Sessions known.
+    /// Number of known sessions.
     pub sessions: u64,
-    /// Journal frames replayed.
+    /// Number of journal frames replayed.
     pub frames_replayed: u64,
-    /// Bytes of torn tails, never acknowledged; copied to quarantine.
+    /// Bytes of torn tails, which were never acknowledged; copied to quarantine.
     pub torn_bytes: u64,
-    /// Bad places of the journal that took nothing with them: a segment had what lay there.
+    /// Number of damaged journal regions that lost nothing: a segment had their content.
     pub made_good: u64,
-    /// Damage to acknowledged bytes, for a person.
+    /// Descriptions of damage to acknowledged bytes, for a person.
     pub damage: Vec<String>,
-    /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
+    /// Names of copies of refused bytes in `quarantine/`, from this start and earlier ones.
     pub quarantined: Vec<String>,
-    /// How long it took, in microseconds.
+    /// Duration of the start, in microseconds.
     pub micros: u64,
-    /// What reading everything back in the background found since.
+    /// Findings of the background scrub since the start.
     pub scrub: ScrubReport,
 }
 
-/// What reading everything back in the background found, the last time.
+/// Findings of the background scrub, which reads all data, in its latest round.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScrubReport {
-    /// Times everything was read since the start.
+    /// Number of complete rounds since the start.
     pub rounds: u64,
-    /// Sessions read the last time.
+    /// Number of sessions read in the latest round.
     pub sessions: u64,
-    /// Bytes read the last time.
+    /// Number of bytes read in the latest round.
     pub bytes: u64,
-    /// Damage found the last time, for a person.
+    /// Descriptions of damage found in the latest round, for a person.
     pub found: Vec<String>,
 }
 
-/// Who owns the data directory.
+/// Process that owns the data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Owner {
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Its process.
+    /// Process id.
     pub pid: u32,
-    /// Whether it was started for a front end and leaves when idle.
+    /// True if a front end started the process; it exits when idle.
     pub on_demand: bool,
-    /// The data directory.
+    /// Path of the data directory.
     pub data_dir: String,
-    /// Where it listens for HTTP and MCP; null for one that was started for a front end.
+    /// URL for HTTP and MCP; null for an owner that a front end started.
     pub url: Option<String>,
-    /// Its settings that front ends must have alike, `name=value` with blanks between.
+    /// Settings that front ends must share with the owner, as `name=value` separated by blanks.
     pub config_digest: String,
 }
 
-/// A server, and where its things are.
+/// A server, and the addresses of its interfaces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Index {
-    /// `sessionlog`.
+    /// Name of the program: `sessionlog`.
     pub name: String,
-    /// Where the whole description is.
+    /// Path of the OpenAPI description.
     pub openapi: String,
-    /// Where MCP is spoken.
+    /// Path of the MCP endpoint.
     pub mcp: String,
-    /// Every route: its method, its path, and what it does.
+    /// Every route, as its method, path and description.
     pub routes: Vec<String>,
 }
 
-/// Whether something works.
+/// Condition of the server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Condition {
     /// `ok` or `ready`.

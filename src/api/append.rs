@@ -1,4 +1,4 @@
-//! Lines of an append stream and the answers to them. It must not hold a rule; `service` checks.
+//! Lines of an append stream and the answers to them. It must not validate: `service` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,67 +9,67 @@ use super::{
     events::{NewEvent, Receipt},
 };
 
-/// A line of an append stream: a batch for a session. Another member is refused.
+/// A line of an append stream: a batch for a session. Unknown members are refused.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AppendLine {
-    /// The session.
+    /// Id of the session.
     pub session: String,
-    /// 1 to 1 000 events: all are appended or none.
+    /// 1 to 1 000 events; all of them are appended, or none.
     #[schemars(with = "Vec<NewEvent>")]
     pub events: Vec<Box<RawValue>>,
-    /// The batch's first event must get this position.
+    /// Position that the batch's first event must get.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_position: Option<u64>,
-    /// A retry with the same key within 24 h answers the same positions.
+    /// Idempotency key: a retry with the same key within 24 h returns the same positions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
-    /// Token of the session's lease, when one is held.
+    /// Fencing token of the session's lease, if one is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fencing_token: Option<u64>,
-    /// What the client calls the line, a text of at most 128 bytes or a whole number; it comes
-    /// back with the answer.
+    /// Client's name for the line, returned with the answer: a text of at most 128 bytes or a whole
+    /// number.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
 }
 
-/// Answer to a line of an append stream; its events are durable.
+/// Answer to a line whose events are durable.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LineAppended {
     /// Always `appended`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What the client called it.
+    /// Client's name for the line.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
-    /// The session.
+    /// Id of the session.
     pub session: String,
     /// Position of the batch's first event.
     pub first_position: u64,
-    /// The position after the batch's last event.
+    /// Position after the batch's last event.
     pub next_position: u64,
-    /// Proof of the append; it may cover batches that became durable together with this one.
+    /// Proof of the append; it may cover other batches that became durable at the same time.
     pub receipt: Receipt,
-    /// Whether the batch was known already and nothing was written.
+    /// True if the batch had been appended before and nothing was written.
     pub repeated: bool,
 }
 
 /// Answer to a refused line; the lines after it are still read.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LineRefused {
-    /// The error, as on any route.
+    /// The error, in the same form as on every other route.
     #[serde(flatten)]
     pub error: ErrorBody,
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// What the client called it, as far as the line could be read.
+    /// Client's name for the line, if it could be read.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub reference: Option<Box<RawValue>>,
-    /// The session, as far as the line could be read.
+    /// Id of the session, if it could be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }

@@ -1,20 +1,20 @@
 //! Changes of a file, with the sessions that made them and the requests they were made for. It must
-//! not hold a rule; `service` finds them.
+//! not search: `service` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Position, Timestamp};
 
-/// Question for the changes of a file.
+/// Query for the changes of a file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FileChangesQuery {
-    /// The file: its absolute path
+    /// Absolute path of the file
     pub file: String,
-    /// Another absolute path of it, where a directory above it is a link
+    /// Another absolute path of the file, if a directory above it is a symbolic link
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub also: Option<String>,
-    /// Changes at most, the latest: 100 by default, 30 for a tool, 1000 at most
+    /// Maximum number of changes, the latest ones: 100 by default, 30 for a tool, 1000 at most
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
@@ -23,28 +23,28 @@ pub struct FileChangesQuery {
 /// Changes of a file that sessions recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileChanges {
-    /// The file that was asked for.
+    /// Path of the file, as in the request.
     pub file: String,
-    /// The sessions that changed it, the newest first.
+    /// Sessions that changed the file, the newest first.
     pub data: Vec<SessionChanges>,
-    /// True if every session of the file's workspace was looked at and all changes are listed.
+    /// True if every session of the file's workspace was searched and all changes are listed.
     pub complete: bool,
 }
 
 /// Changes of a file in a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionChanges {
-    /// The session.
+    /// Id of the session.
     pub session: String,
-    /// Its title.
+    /// Title of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Its workspace.
+    /// Workspace of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// When it was last written to, RFC 3339.
+    /// Time of the session's last write, RFC 3339.
     pub updated_at: String,
-    /// Its changes of the file, in their order.
+    /// Changes of the file in this session, in log order.
     pub changes: Vec<FileChange>,
 }
 
@@ -55,11 +55,11 @@ pub struct FileChange {
     pub position: Position,
     /// Kind of the change: changed, deleted, reverted, stashed, brought back or committed.
     pub how: String,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// When the call's result was recorded.
+    /// Time at which the call's result was recorded.
     pub at: Timestamp,
-    /// The latest request of a person before it.
+    /// Latest request of a person before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<RequestLine>,
 }
@@ -69,6 +69,6 @@ pub struct FileChange {
 pub struct RequestLine {
     /// Position of the request.
     pub position: Position,
-    /// Its text.
+    /// Text of the request.
     pub text: String,
 }

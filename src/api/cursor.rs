@@ -1,14 +1,14 @@
-//! Cursors of bounded answers. A cursor names a place that never changes while the session grows,
+//! Cursors of bounded answers. A cursor names a point that stays the same while the session grows,
 //! so that paging returns everything once. It must not hold a session: the caller names it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A list of a view.
+/// A list of a view that is paged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum List {
+pub enum ViewList {
     /// Steps.
     Steps,
     /// Sources.
@@ -19,7 +19,7 @@ pub enum List {
     Rejected,
 }
 
-impl List {
+impl ViewList {
     const ALL: [Self; 4] = [Self::Steps, Self::Sources, Self::Gaps, Self::Rejected];
 
     fn as_str(self) -> &'static str {
@@ -32,26 +32,26 @@ impl List {
     }
 }
 
-/// Where the next page begins.
+/// Start of the next page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cursor {
+pub enum PageCursor {
     /// Older items of a list: those before an ordinal.
     List {
-        /// The list.
-        list: List,
-        /// The ordinal of the oldest item seen.
+        /// List that is paged.
+        list: ViewList,
+        /// Ordinal of the oldest item that was returned.
         before: usize,
     },
-    /// The rest of a step's text, from that byte of it on.
+    /// The rest of a step's text, from a byte offset on.
     Step {
         /// Ordinal of the step.
         ordinal: usize,
-        /// Byte of its texts, one after the other.
+        /// Byte offset in the step's texts, one after the other.
         byte_offset: usize,
     },
 }
 
-impl Cursor {
+impl PageCursor {
     /// Parses a cursor of an answer; `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -67,12 +67,12 @@ impl Cursor {
                 byte_offset: number(byte_offset)?,
             });
         }
-        let list = List::ALL.into_iter().find(|list| list.as_str() == name)?;
+        let list = ViewList::ALL.into_iter().find(|list| list.as_str() == name)?;
         Some(Self::List { list, before: number(rest)? })
     }
 }
 
-impl fmt::Display for Cursor {
+impl fmt::Display for PageCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::List { list, before } => write!(f, "{}:{before}", list.as_str()),

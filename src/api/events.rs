@@ -1,5 +1,5 @@
-//! Events and appends to one session, as clients send and read them, with what is known of a
-//! session's durable part: a receipt, a gap. It must not hold a rule; `service` checks.
+//! Events and appends to one session, as clients send and read them, with the receipts and gaps of
+//! its durable part. It must not validate: `service` does.
 
 use std::collections::BTreeMap;
 
@@ -9,25 +9,25 @@ use serde_json::value::RawValue;
 
 use crate::event::{EventId, Position, SessionId};
 
-/// Proof of what was acknowledged.
+/// Proof of the acknowledged events of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Receipt {
-    /// The tail when the receipt was given.
+    /// Tail of the session when the receipt was given.
     pub position: Position,
-    /// Chain value of the event before it, 64 hex digits.
+    /// Chain value of the event before that position, 64 hex digits.
     pub chain: String,
 }
 
-/// Positions that cannot be served, and why.
+/// Positions that cannot be read, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Gap {
     /// First position of the gap.
     pub from: Position,
     /// First position after the gap.
     pub to: Position,
-    /// What was found.
+    /// Reason why the positions cannot be read.
     pub reason: String,
-    /// When a person accepted the loss: it refuses nothing any more, and stays named.
+    /// Time at which a person accepted the loss: it no longer causes refusals, and is still listed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_at: Option<String>,
 }
@@ -35,72 +35,72 @@ pub struct Gap {
 /// A gap among the events of a stream or an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapLine {
-    /// `gap`.
+    /// Always `gap`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is lost, and since when that is accepted.
+    /// Lost positions, and the time at which their loss was accepted.
     #[serde(flatten)]
     pub gap: Gap,
 }
 
-/// An event as a client sends it: the members named here, and any others as its body.
+/// An event as a client sends it: these members, and any others as its body.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NewEvent {
-    /// The client's name for it: a retry answers the same position.
+    /// Client's id for the event: a retry with the same id returns the same position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// `{domain}.{action}`.
+    /// Type of the event, `{domain}.{action}`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Precondition: the event must get exactly this position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
-    /// The client's clock, RFC 3339.
+    /// Time of the event by the client's clock, RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// The body.
+    /// Members of the body.
     #[serde(flatten)]
     pub body: BTreeMap<String, serde_json::Value>,
 }
 
-/// An event as the store returns it: the members named here first, then its body unchanged.
+/// An event as the store returns it: these members first, then its body unchanged.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its name, unique in the session.
+    /// Id of the event, unique in the session.
     pub id: String,
-    /// `{domain}.{action}`.
+    /// Type of the event, `{domain}.{action}`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its place in the session: 0-based, dense, permanent.
+    /// Position of the event in the session: 0-based, dense, permanent.
     pub position: u64,
-    /// The store's clock, RFC 3339; never decreases in a session.
+    /// Time of the append by the store's clock, RFC 3339; never decreases in a session.
     pub processed_at: String,
-    /// The client's clock, when it said so.
+    /// Time of the event by the client's clock, if the client sent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// `user`, `model`, `tool`, `web`, `harness` or `import`: set by the interface that received
-    /// it.
+    /// Origin of the event, set by the interface that received it: `user`, `model`, `tool`, `web`,
+    /// `harness` or `import`.
     pub origin: String,
-    /// The body.
+    /// Members of the body.
     #[serde(flatten)]
     pub body: BTreeMap<String, serde_json::Value>,
 }
 
-/// A batch to append.
+/// A batch of events to append.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmitRequest {
-    /// 1 to 1 000 events: all are appended or none.
+    /// 1 to 1 000 events; all of them are appended, or none.
     #[schemars(with = "Vec<NewEvent>", length(min = 1, max = 1000))]
     pub events: Vec<Box<RawValue>>,
 }
 
 /// One event to append.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct EmitOne {
-    /// The event
+pub struct EmitEventRequest {
+    /// Event to append
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub event: Box<RawValue>,
-    /// The event must get this position
+    /// Position that the event must get
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_position: Option<u64>,
 }
@@ -108,16 +108,16 @@ pub struct EmitOne {
 /// Answer to an append; the events are durable.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EmitAnswer {
-    /// The events as they are kept, in the batch's order.
+    /// Stored events, in the batch's order.
     #[schemars(with = "Vec<Event>")]
     pub data: Vec<Box<RawValue>>,
     /// Position of the batch's first event.
     pub first_position: u64,
-    /// The tail after the batch.
+    /// Tail of the session after the batch.
     pub next_position: u64,
     /// Proof of the append.
     pub receipt: Receipt,
-    /// Whether the batch was known already and nothing was written.
+    /// True if the batch had been appended before and nothing was written.
     pub repeated: bool,
     /// Notices about the events, such as a type that no view shows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,56 +127,56 @@ pub struct EmitAnswer {
 /// A slice of a session.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EventsAnswer {
-    /// The events, in the order asked for.
+    /// Events, in the requested order.
     #[schemars(with = "Vec<Event>")]
     pub data: Vec<Box<RawValue>>,
-    /// Cursor of the next page; null when the range is done.
+    /// Cursor of the next page; null at the end of the range.
     pub next_page: Option<String>,
-    /// The next `from`; newest first, the next `to`.
+    /// Value of `from` for the next request; with the newest first, of `to`.
     pub next_position: u64,
-    /// The position the next event of the session will get.
+    /// Position that the next event of the session will get.
     pub tail: u64,
-    /// What is missing among the positions answered for; only with `allow_gaps=true`.
+    /// Gaps in the returned range; only with `allow_gaps=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
-    /// Where `types[]` matched no event of the range: the types of the session's last 200 events.
+    /// If `types[]` matched no event of the range: types of the session's last 200 events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub types_seen: Vec<String>,
 }
 
-/// A redacted event as it is served from now on, and what was made of it.
+/// A redacted event as it is returned from now on, and what was derived from it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct EventRedacted {
-    /// What was made of it.
+    /// Events and items of memory derived from the event.
     #[serde(flatten)]
-    pub beside: RedactedBeside,
-    /// The event.
+    pub beside: RedactionEffects,
+    /// The redacted event.
     #[serde(flatten)]
     pub event: Event,
 }
 
-/// What was made of a redacted event.
+/// Events and items of memory that were derived from a redacted event.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct RedactedBeside {
-    /// Events that had words of it: the rest of the record it was made of, sources that the server
-    /// found in it, answers given again; and what models of its workspace were given by hooks after
-    /// it, which may repeat it. They were redacted with it.
+pub struct RedactionEffects {
+    /// Events that were redacted with it because they may repeat its text: others made from the
+    /// same record, sources that the server found in it, repeated answers, and texts that hooks
+    /// later gave to models of its workspace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyOf>,
-    /// Items of memory that stand for it or were written from its session after it.
+    /// Items of memory that represent it, or were written from its session after it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<ItemOf>,
 }
 
-/// An event that had words of another one.
+/// An event that had text of another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CopyOf {
-    /// Its id.
+    /// Id of the event.
     pub id: EventId,
-    /// Its position.
+    /// Position of the event.
     pub position: Position,
-    /// Its session, where that is another one.
+    /// Session of the event, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
 }
@@ -184,12 +184,12 @@ pub struct CopyOf {
 /// An item of memory that was written from an erased session or may repeat a redacted event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ItemOf {
-    /// Id of the item, which is an event.
+    /// Id of the item, which is the id of its event.
     pub memory_id: EventId,
-    /// The session that keeps it: a notebook for most.
+    /// Session that stores the item, usually a notebook.
     pub notebook: SessionId,
-    /// Its position in the notebook.
+    /// Position of the item in that session.
     pub position: Position,
-    /// Whether its text was removed.
+    /// True if its text was removed.
     pub redacted: bool,
 }

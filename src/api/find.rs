@@ -1,5 +1,5 @@
-//! A look-up by words in a session, and the index view that it is a form of. It must not cut or
-//! order anything: service has.
+//! A lookup by words in a session, and the index view, of which it is a form. It must not truncate
+//! or order anything: `service` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,62 +7,62 @@ use serde::{Deserialize, Serialize};
 use super::overview::{OverviewAnswer, PageAnswer};
 use crate::event::Position;
 
-/// Something that matches the words.
+/// A passage that matches the words of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatchLine {
-    /// `step`, `reason`, `rejected`, `gap`, `source`, `call`, `result`, `instruction`, `answer` or
-    /// `event`.
+    /// Kind of the passage: `step`, `reason`, `rejected`, `gap`, `source`, `call`, `result`,
+    /// `instruction`, `answer` or `event`.
     pub kind: String,
-    /// Number of the step it belongs to.
+    /// Number of the step that the passage belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_number: Option<u64>,
-    /// That step's branch.
+    /// Branch of that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
     /// Position of the event.
     pub position: Position,
-    /// The sentence or the lines that match, as they were recorded.
+    /// Matching sentence or lines, as recorded.
     pub text: String,
-    /// The words in it that were looked for, as they are written there.
+    /// Words of the query that the text contains, as they are written there.
     pub matched: Vec<String>,
-    /// How well it fits: 1 for the best match, more than 0.
+    /// Relevance: more than 0, and 1 for the best match.
     pub score: f64,
-    /// Number of the step that supersedes the one it belongs to.
+    /// Number of the step that supersedes that step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
-    /// Of a gap: whether it is closed.
+    /// For a gap: true if it is closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub closed: Option<bool>,
 }
 
-/// What words were found in a session.
+/// Passages of a session that match the words of a query.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FindAnswer {
-    /// It is of everything before this position.
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// The words, shortened where they are many.
+    /// Words of the query, truncated if there are many.
     pub query: String,
-    /// What matches, the best first.
+    /// Matching passages, the best first.
     pub matches: Vec<MatchLine>,
-    /// The most informative sentences, gaps, rejected approaches and sources that neither the
-    /// overview nor `matches` show, the best first.
+    /// The most informative sentences, gaps, rejected approaches and sources that are neither in
+    /// the overview nor in `matches`, the best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
-    /// The first position that was read; 0 when all were.
+    /// First position that was searched; 0 if all were.
     pub searched_from: Position,
-    /// Whether more events match than are returned.
+    /// True if more events match than are returned.
     pub truncated: bool,
 }
 
-/// The index view: the overview, with `cursor` a page of one of its lists, or with `find` what
-/// matches.
+/// The index view: the overview; with `cursor` a page of one of its lists; with `find` the matching
+/// passages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum IndexAnswer {
-    /// Without `find`.
+    /// Overview, without `find` and `cursor`.
     Overview(Box<OverviewAnswer>),
-    /// With `find`.
+    /// Matching passages, with `find`.
     Found(FindAnswer),
-    /// With `cursor`.
+    /// Page of a list, with `cursor`.
     Page(PageAnswer),
 }

@@ -1,5 +1,5 @@
-//! Forks and differences as clients ask for them and read them: the lineage of a session, and what
-//! came between two of its points. It must not compare anything.
+//! Forks and differences, as clients request and read them: the lineage of a session, and the
+//! changes between two of its points. It must not compare anything.
 
 use std::collections::BTreeMap;
 
@@ -8,165 +8,165 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::{Position, Range};
 
-/// A fork to be made.
+/// Request for a fork.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ForkRequest {
-    /// The point it begins at: events before it belong to both sessions, with a step that it names.
+    /// Point of the fork: earlier events, and a step that it names, belong to both sessions.
     #[serde(deserialize_with = "crate::api::point::text")]
     #[schemars(schema_with = "crate::api::point::schema")]
     pub at: String,
-    /// The client's id for it; the server gives one when absent.
+    /// Client's id for the fork; the server generates one if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub id: Option<String>,
-    /// A line for people; the parent's when absent.
+    /// Title for people; the parent's if omitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
-/// Who has positions in common with a session.
+/// Sessions that share positions with a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Lineage {
-    /// The session.
+    /// Id of the session.
     pub session: String,
-    /// The sessions it reads from, its parent first; 1 000 at most.
+    /// Sessions that it reads events from, its parent first; 1 000 at most.
     pub ancestors: Vec<Kin>,
-    /// How many there are.
+    /// Number of all ancestors.
     pub depth: u64,
-    /// Its forks, by their ids; 1 000 at most.
+    /// Forks of the session, by id; 1 000 at most.
     pub children: Vec<Kin>,
-    /// How many there are. When the session is erased they lose what they have of it.
+    /// Number of all forks. If the session is erased, they lose the events that they share.
     pub forks: u64,
 }
 
 /// A session that another one reads from, or that reads from it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Kin {
-    /// Its id.
+    /// Id of the session.
     pub id: String,
-    /// A line for people, while it answers.
+    /// Title for people, while the session can be read.
     pub title: Option<String>,
-    /// `alive`; `expired` or `deleted`, and its forks read from it all the same; or `erased`.
+    /// `alive`; `expired` or `deleted`, which forks still read from; or `erased`.
     pub stage: String,
-    /// The position at which the younger of the two begins.
+    /// Position at which the younger of the two begins.
     pub position: u64,
-    /// The position its next event will get.
+    /// Position that its next event will get.
     pub tail: u64,
-    /// Bytes of its own records.
+    /// Bytes of its own records, without inherited ones.
     pub bytes: u64,
 }
 
-/// What came between two points of a session.
+/// Difference between two points of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffAnswer {
-    /// The earlier point.
+    /// Position of the earlier point.
     pub from: Position,
-    /// The later one.
+    /// Position of the later point.
     pub to: Position,
-    /// The events between them; getEvents with the same `from` and `to` has them in full.
+    /// Events between them; getEvents with the same `from` and `to` returns them in full.
     pub events: EventsDiff,
-    /// What the facts have more at the later point.
+    /// Facts that exist only at the later point.
     pub facts: FactsChange,
-    /// What a model sees at one of the points and not at the other.
+    /// Events that a model sees at one of the points and not at the other.
     pub window: WindowChange,
 }
 
-/// The windows of two points, compared.
+/// Comparison of the windows at two points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowChange {
-    /// The budget of both.
+    /// Token budget of both windows.
     pub tokens_max: usize,
-    /// By whose count: `o200k_base` or `claude`.
+    /// Tokenizer that counted: `o200k_base` or `claude`.
     pub tokenizer: String,
-    /// The window of the earlier point.
+    /// Size of the window at the earlier point.
     pub from: WindowSize,
-    /// The window of the later one.
+    /// Size of the window at the later point.
     pub to: WindowSize,
-    /// What the later window shows and the earlier does not.
+    /// Positions that only the later window shows.
     pub entered: Places,
-    /// What the earlier window shows and the later does not: getEvents reads it back.
+    /// Positions that only the earlier window shows; getEvents returns them.
     pub left: Places,
-    /// What the earlier window shows in full and the later in part.
+    /// Positions that the earlier window shows in full and the later one in part.
     pub shortened: Places,
 }
 
-/// How large a window is.
+/// Size of a window.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowSize {
-    /// Events it shows.
+    /// Number of events in the window.
     pub events: u64,
-    /// What it costs at most.
+    /// Upper bound of its tokens.
     pub tokens: usize,
 }
 
 /// Positions as ranges.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Places {
-    /// The ranges, in order; 1 000 at most.
+    /// Ranges of positions, in order; 1 000 at most.
     pub data: Vec<Range>,
-    /// How many positions there are in all.
+    /// Number of all positions.
     pub events: u64,
 }
 
 /// The events between two points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventsDiff {
-    /// How many.
+    /// Number of events.
     pub count: u64,
-    /// Bytes of their bodies.
+    /// Bytes of their bodies in total.
     pub bytes: u64,
-    /// How many of each type; 200 types at most.
+    /// Number of events of each type; 200 types at most.
     pub types: BTreeMap<String, u64>,
-    /// How many of other types.
+    /// Number of events of the other types.
     pub others: u64,
 }
 
-/// What the facts of the later point have that those of the earlier one have not. A list holds what
-/// fits the answer, the oldest first; its `total` counts all.
+/// Facts of the later point that the earlier one lacks. Each list has as many items as fit the
+/// answer, the oldest first; its `total` counts all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FactsChange {
-    /// What the session is for, when that changed.
+    /// Goal of the session, if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<TextChange>,
-    /// The caller's summary, when that changed.
+    /// Summary by the caller, if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<TextChange>,
-    /// Whether its latest step said it was the last, when that changed.
+    /// True if the latest step is marked as the last one; absent if that did not change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complete: Option<bool>,
-    /// Steps recorded.
+    /// Steps recorded between the points.
     pub steps: StepNews,
-    /// Steps that were there and that a later one revised.
+    /// Earlier steps that were revised between the points.
     pub superseded: StepNews,
-    /// Gaps opened.
+    /// Gaps opened between the points.
     pub gaps_opened: GapNews,
-    /// Gaps closed.
+    /// Gaps closed between the points.
     pub gaps_closed: GapNews,
-    /// Sources met for the first time.
+    /// Sources recorded for the first time.
     pub sources: SourceNews,
-    /// Approaches ruled out.
+    /// Approaches ruled out between the points.
     pub rejected: RejectedNews,
 }
 
 /// A text that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextChange {
-    /// What it was.
+    /// Text at the earlier point.
     pub from: Option<String>,
-    /// What it is.
+    /// Text at the later point.
     pub to: Option<String>,
 }
 
-/// Lists of what is new, which differ in what they list.
+/// Declares lists of new items, one type for each kind of item.
 macro_rules! news {
     ($($(#[$doc:meta])* $name:ident of $item:ident,)*) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
             pub struct $name {
-                /// What fits.
+                /// Items that fit the answer.
                 pub data: Vec<$item>,
-                /// How many there are.
+                /// Number of all items.
                 pub total: u64,
             }
 
@@ -180,56 +180,56 @@ macro_rules! news {
 }
 
 news! {
-    /// Steps.
+    /// New or revised steps.
     StepNews of DiffStep,
-    /// Gaps.
+    /// New or closed gaps.
     GapNews of DiffGap,
-    /// Sources.
+    /// New sources.
     SourceNews of DiffSource,
-    /// Approaches ruled out.
+    /// Newly rejected approaches.
     RejectedNews of DiffRejected,
 }
 
-/// A step in a line.
+/// A step, shortened to a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffStep {
-    /// Its number.
+    /// Number of the step.
     pub step: u64,
-    /// Its branch.
+    /// Branch of the step.
     pub branch: Option<String>,
-    /// Its description.
+    /// Description of the step.
     pub line: String,
-    /// The step that revised it.
+    /// Number of the step that revised it.
     pub superseded_by: Option<u64>,
 }
 
-/// A gap.
+/// A gap: something that is not known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffGap {
-    /// Its name.
+    /// Id of the gap.
     pub id: String,
-    /// What is not known.
+    /// Description of what is not known.
     pub description: String,
-    /// The step that opened it.
+    /// Number of the step that opened it.
     pub step: Option<u64>,
 }
 
 /// A source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffSource {
-    /// Where it is.
+    /// URL of the source.
     pub url: String,
-    /// What it is called.
+    /// Title of the source.
     pub title: Option<String>,
-    /// The step that met it first.
+    /// Number of the step that first recorded it.
     pub step: Option<u64>,
 }
 
 /// An approach that was ruled out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiffRejected {
-    /// The approach.
+    /// Text of the approach.
     pub text: String,
-    /// The step that ruled it out.
+    /// Number of the step that ruled it out.
     pub step: Option<u64>,
 }

@@ -1,5 +1,5 @@
-//! What is handed from a session to the one that continues it: saved, restored, and the chain of
-//! both. It must not choose or cut anything: harness has.
+//! Handoff of a session to the one that continues it: save, restore, and the chain of both. It must
+//! not choose or truncate anything: `harness` does.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use crate::event::{Position, SessionId};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewItem {
-    /// Your name for it: a later item of that name takes its place
+    /// Your name for the item: a later item with the same name replaces it
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// code, file, data, concept, task or another
+    /// Category: code, file, data, concept, task or another
     #[schemars(length(min = 1, max = 120))]
     pub category: String,
-    /// What it says
+    /// Text of the item
     #[schemars(length(min = 1, max = 64000))]
     pub content: String,
-    /// From 1 to 10
+    /// Importance from 1 to 10
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub importance: Option<u8>,
@@ -33,40 +33,40 @@ pub struct NewItem {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFile {
-    /// Its path: absolute, or below the workspace
+    /// Path of the file: absolute, or below the workspace
     #[schemars(length(min = 1, max = 4096))]
     pub path: String,
-    /// Hash of its bytes: `blake3:` and hexadecimal digits, or one of your own
+    /// Hash of the file's bytes: `blake3:` and hexadecimal digits, or a form of your own
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// When it was changed last: RFC 3339
+    /// Time of the last change, RFC 3339
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
-    /// Its size
+    /// Size of the file in bytes
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 
-/// What to save of a session beside its log, which has everything else.
+/// Context of a session to save in addition to its log, which has everything else.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SaveRequest {
-    /// The session; left out: a new one for what is saved here, else the latest with work
+    /// Id of the session; if omitted: a new one for what is saved here, else the latest with work
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The conversation, in your words
+    /// Account of the conversation, in your words
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conversation_context: Option<String>,
-    /// Its tokens, as you count them
+    /// Tokens of the conversation, as you count them
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_count: Option<u64>,
-    /// What matters; 500 at most
+    /// Context items that matter; 500 at most
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context_items: Vec<NewItem>,
-    /// Files that it refers to; 490 at most
+    /// Files that the session refers to; 490 at most
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub file_references: Vec<NewFile>,
-    /// The state of the workspace: any object, 64 KiB at most
+    /// State of the workspace: any object, 64 KiB at most
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_state: Option<Map<String, Value>>,
 }
@@ -74,107 +74,107 @@ pub struct SaveRequest {
 /// A saved session, durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SavedAnswer {
-    /// The session.
+    /// Id of the session.
     pub session_id: SessionId,
-    /// The position after what was saved.
+    /// Position after the saved events.
     pub position: Position,
-    /// The checkpoint there, labelled `saved`.
+    /// Id of the checkpoint at that position, labelled `saved`.
     pub checkpoint: String,
-    /// Context items of this call.
+    /// Number of context items in this call.
     pub items: u64,
-    /// Files of this call.
+    /// Number of files in this call.
     pub files: u64,
-    /// Whether the session was begun with this call.
+    /// True if this call created the session.
     pub is_new: bool,
-    /// Its workspace.
+    /// Workspace of the session.
     pub workspace: String,
-    /// What to know of it: files that are no references, what extractors found, or why one is left
-    /// out.
+    /// Notices about the save: files that are no references, findings of extractors, or why one was
+    /// left out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
 }
 
-/// What to restore, and how much of it.
+/// Request to restore the work of a session.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RestoreRequest {
-    /// The session; left out: the one saved last or, where none was saved, the latest with work
+    /// Id of the session; if omitted: the one saved last or, if none was, the latest with work
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The session that continues it, which is there already; left out: one is made
+    /// Id of an existing session that continues it; if omitted, one is created
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successor_id: Option<String>,
     /// Tokens of the answer: 4 000 by default, 600 at least; more than 200 000 is 200 000
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 600))]
     pub tokens_max: Option<usize>,
-    /// The least importance of a context item: 3 by default
+    /// Minimum importance of a context item: 3 by default
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 10))]
     pub priority_threshold: Option<u8>,
-    /// Context items at most: 50 by default
+    /// Maximum number of context items: 50 by default
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 500))]
     pub max_context_items: Option<usize>,
-    /// false: texts are given whole or not at all
+    /// false: texts are returned whole or not at all
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summarize: Option<bool>,
-    /// By what is chosen: hybrid (default), recency, importance or vector
+    /// Criterion of the selection: hybrid (default), recency, importance or vector
     #[serde(skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
-    /// false: only look; nothing is written, and no session is made
+    /// false: read only; nothing is written, and no session is created
     #[serde(skip_serializing_if = "Option::is_none")]
     pub create: Option<bool>,
-    /// Say why each item was chosen
+    /// Add the reason why each item was selected
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub explain: bool,
 }
 
-/// A context item, as it is given.
+/// A context item, as returned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ContextItem {
-    /// Its name, or the id of its event.
+    /// Name of the item, or the id of its event.
     pub id: String,
-    /// Its category.
+    /// Category of the item.
     pub category: String,
-    /// What it says.
+    /// Text of the item.
     pub content: String,
-    /// The importance that it was saved with, or that of a higher mark.
+    /// Importance with which it was saved, or that of a higher mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub importance: Option<u8>,
-    /// Its score, from 0 to 100: importance, likeness to what is asked, recency, frequency, rarity
-    /// of its words, category, mark.
+    /// Score from 0 to 100, from importance, similarity to the current requests, recency,
+    /// frequency, rarity of its words, category and mark.
     pub score: u64,
-    /// How alike it is to what is asked, from 0 to 1, where the items are in the order of that.
+    /// Similarity to the current requests, from 0 to 1, if the items are ordered by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub similarity: Option<f64>,
-    /// How much of it is given, where it is not all: `line`, `short`, `bare` (no comments) or
+    /// Form of the returned text, if it is not whole: `line`, `short`, `bare` (no comments) or
     /// `squeezed` (no needless white space).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<String>,
-    /// What the score is made of, when asked for.
+    /// Components of the score, if requested.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parts: BTreeMap<String, u64>,
 }
 
-/// A file, as it is given.
+/// A file, as returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FileReference {
-    /// Its path.
+    /// Path of the file.
     pub path: String,
-    /// The hash that was saved of it.
+    /// Hash that was saved for the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// When it was changed last, as it was saved.
+    /// Time of the last change, as it was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_modified: Option<String>,
-    /// What the session did to it last: `changed`, `reverted`, `stashed` or `deleted`.
+    /// Last change by the session: `changed`, `reverted`, `stashed` or `deleted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<String>,
-    /// What it is now, compared with the hash: `same`, `changed`, `gone`, `denied`, or `unchecked`
-    /// where nothing looked.
+    /// Current state compared with the saved hash: `same`, `changed`, `gone`, `denied`, or
+    /// `unchecked` if the file was not inspected.
     pub status: String,
-    /// Its hash now, where it was looked at.
+    /// Current hash, if the file was inspected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_now: Option<String>,
 }
@@ -182,40 +182,40 @@ pub struct FileReference {
 /// A share of the budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BudgetShare {
-    /// Its part of the budget, in percent.
+    /// Share of the budget, in percent.
     pub percent: u64,
-    /// What was spent on it.
+    /// Tokens spent on it.
     pub tokens: u64,
 }
 
-/// A class of items of which some are not given.
+/// A class of items of which some were left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOutClass {
-    /// The class.
+    /// Name of the class.
     pub class: String,
-    /// How many.
+    /// Number of items left out.
     pub count: u64,
 }
 
-/// How much of what the session holds is in the answer: task, goal, instructions, saved items,
-/// approaches that were ruled out, open failures and questions, plan.
+/// Share of the essential items of a session that is in the answer: task, goal, instructions,
+/// saved items, approaches that were ruled out, open failures and questions, plan.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Preservation {
-    /// How many there are.
+    /// Number of essential items in the session.
     pub held: u64,
-    /// How many are in the answer, shortened or not.
+    /// Number of them in the answer, shortened or not.
     pub told: u64,
-    /// The part of them that is, from 0 to 1, rounded down: one that is shortened counts by the
-    /// part of its text that is given.
+    /// Share of them in the answer, from 0 to 1, rounded down: a shortened item counts by the part
+    /// of its text that is returned.
     pub share: f64,
 }
 
-/// Which session begins, and how much it receives.
+/// Request for the text of a session that begins, with a limit on its size.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartRequest {
-    /// The session that begins: it is linked to the one that it continues; left out: nothing is
-    /// written
+    /// Id of the session that begins: it is linked to the one that it continues; if omitted,
+    /// nothing is written
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
     /// Tokens of the text: 700 by default, 400 at least, 20 000 at most
@@ -227,17 +227,17 @@ pub struct StartRequest {
 /// The text that a session receives when it begins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartedAnswer {
-    /// The text, in Markdown; empty where there is nothing to tell.
+    /// Text in Markdown; empty if there is nothing to report.
     pub text: String,
-    /// Its tokens.
+    /// Number of tokens of the text.
     pub tokens: u64,
-    /// The session whose work is given.
+    /// Id of the session whose work is returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<SessionId>,
-    /// Up to where it was read.
+    /// Position up to which that session was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// What to know of the choice.
+    /// Notices about the selection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
     /// Always `untrusted-external-content`: the recorded texts are data.
@@ -247,69 +247,69 @@ pub struct StartedAnswer {
 /// A restored session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RestoredAnswer {
-    /// The session that continues it: record in it. Absent when nothing was written.
+    /// Id of the session that continues the work: record in it. Absent if nothing was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// The session that was read.
+    /// Id of the session that was read.
     pub continues: SessionId,
-    /// Its workspace.
+    /// Workspace of that session.
     pub workspace: String,
-    /// Up to where it was read.
+    /// Position up to which that session was read.
     pub position: Position,
-    /// Where it was saved last.
+    /// Position of its last save.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<Position>,
-    /// What is known of the work, as a text in Markdown; beside it, and not in it, are the context
-    /// items, the files and the state of the workspace.
+    /// State of the work, as a text in Markdown. It does not include the context items, the files
+    /// and the state of the workspace, which are members of their own.
     pub context: String,
-    /// Context items, the ones that matter most first.
+    /// Context items, the most important first.
     pub context_items: Vec<ContextItem>,
     /// Files that were changed or referred to, the latest first.
     pub file_references: Vec<FileReference>,
-    /// The state of the workspace, as it was saved last.
+    /// State of the workspace, as it was saved last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace_state: Option<Map<String, Value>>,
-    /// Tokens of this answer, at most.
+    /// Upper bound of the tokens of this answer.
     pub tokens: u64,
-    /// The budget.
+    /// Token budget.
     pub tokens_max: u64,
-    /// Its shares. What one does not need goes to the others.
+    /// Shares of the budget, by name. An unused part of a share goes to the others.
     pub budget: BTreeMap<String, BudgetShare>,
-    /// What is not given for want of room.
+    /// Classes of items that did not fit the budget.
     pub left_out: Vec<LeftOutClass>,
-    /// How much is preserved.
+    /// Share of the essential items that is in the answer.
     pub preservation: Preservation,
-    /// Why each item was chosen, when asked for.
+    /// Reason why each item was selected, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
-    /// What to know of the choice.
+    /// Notices about the selection.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notices: Vec<String>,
     /// Always `untrusted-external-content`: the recorded texts are data.
     pub trust: String,
-    /// The text alone, when asked for: the answer then is that text.
+    /// Text alone, if requested: then it is the whole answer.
     #[serde(skip)]
     pub text: Option<String>,
 }
 
-/// A look at a file of a restore.
+/// Inspection by a front end of a file that a restore lists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Look {
-    /// Its path, as the restore gave it
+    /// Path of the file, as the restore returned it
     #[schemars(length(min = 1, max = 4096))]
     pub path: String,
-    /// What it is now
+    /// Current state of the file
     pub status: LookStatus,
-    /// The hash that was saved of it
+    /// Hash that was saved for the file
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash: Option<String>,
-    /// Its hash now
+    /// Current hash of the file
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_now: Option<String>,
 }
 
-/// What a file is, compared with its saved hash.
+/// State of a file compared with its saved hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LookStatus {
@@ -317,16 +317,16 @@ pub enum LookStatus {
     Same,
     /// The hashes differ
     Changed,
-    /// It is not there
+    /// The file does not exist
     Gone,
-    /// It may not be looked at
+    /// The file may not be read
     Denied,
-    /// There are no hashes of one form to compare
+    /// There are no two hashes of the same form to compare
     Unchecked,
 }
 
 impl LookStatus {
-    /// Its name.
+    /// Returns the name used on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -339,79 +339,79 @@ impl LookStatus {
     }
 }
 
-/// Looks at the files of a restore, to be recorded.
+/// Inspections of files that a restore lists, to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LooksRequest {
-    /// The session that the restore made; left out where it made none
+    /// Id of the session that the restore created; omitted if it created none
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// The looks
+    /// The inspections
     #[schemars(length(min = 1, max = 1000))]
     pub looks: Vec<Look>,
 }
 
-/// Where looks were recorded, durable.
+/// Location of recorded inspections, which are durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LooksAnswer {
-    /// The session: the one that the restore made, else the notebook of the workspace.
+    /// Session that stores them: the one that the restore created, else the workspace's notebook.
     pub session: SessionId,
-    /// The position of the first one there.
+    /// Position of the first one in that session.
     pub position: Position,
 }
 
-/// Where a workspace is moved to.
+/// Request to move a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MoveRequest {
-    /// Its new name: the whole path of the directory, or another name
+    /// New name of the workspace: the whole path of the directory, or another name
     #[schemars(length(min = 1, max = 512))]
     pub to: String,
 }
 
-/// What was moved.
+/// Result of moving a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MovedAnswer {
-    /// Sessions that were moved by this call.
+    /// Number of sessions that this call moved.
     pub sessions: u64,
-    /// Notebooks, which keep memory and graph.
+    /// Number of notebooks that this call moved; they store memory and graph.
     pub notebooks: u64,
-    /// Sessions that stay where they are, and why: up to 20 are named. Repeat the call for them.
+    /// Sessions that were not moved, with the reason; 20 at most. Repeat the call for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<LeftBehind>,
-    /// How many those are.
+    /// Number of all sessions that were not moved.
     pub left_total: u64,
 }
 
 /// A session that was not moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeftBehind {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
-    /// Why.
+    /// Reason why it was not moved.
     pub problem: String,
 }
 
 /// A session of a chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ChainSession {
-    /// The session.
+    /// The session in full.
     pub session: Session,
-    /// The session that it continues.
+    /// Id of the session that it continues.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<String>,
-    /// Up to where it has read that.
+    /// Position up to which it has read that session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues_from: Option<u64>,
-    /// The sessions that continue it, the earliest first.
+    /// Ids of the sessions that continue it, the earliest first.
     pub continued_by: Vec<String>,
-    /// Where it was saved last.
+    /// Position of its last save.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<u64>,
 }
 
-/// Sessions that continue one another, the first one first.
+/// A chain of sessions that continue one another, the first one first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Chain {
-    /// The sessions.
+    /// Sessions of the chain.
     pub data: Vec<ChainSession>,
 }

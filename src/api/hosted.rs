@@ -1,19 +1,19 @@
-//! The members of the Managed Agents wire about what runs a session: agent, environment and others.
-//! A stored session does not run, so that most of them are empty. It must not hold anything that
-//! changes with time.
+//! Members of the Managed Agents API that describe what runs a session: agent, environment and
+//! others. A stored session does not run, so that most of them are empty. It must not hold anything
+//! that changes with time.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Members of a hosted session that say what runs it.
+/// Members that describe what runs a hosted session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Hosted {
-    /// The agent it was created for.
+pub struct HostedFields {
+    /// Agent that the session was created for.
     pub agent: Agent,
-    /// The environment it was created for; `local` when none was named.
+    /// Environment that the session was created for; `local` if none was named.
     pub environment_id: String,
     /// Always null.
     pub deployment_id: Option<String>,
@@ -31,20 +31,20 @@ pub struct Hosted {
     pub usage: BTreeMap<String, String>,
 }
 
-/// An agent by its name; other members are known only where it runs.
+/// An agent by its id; its other members are known only where it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Agent {
-    /// Its id; `local` when none was named.
+    /// Id of the agent; `local` if none was named.
     pub id: String,
     /// Always `agent`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its version; 1 when none was named.
+    /// Version of the agent; 1 if none was named.
     pub version: u64,
-    /// Its id again.
+    /// Id of the agent again.
     pub name: String,
-    /// Its model.
+    /// Model of the agent.
     pub model: AgentModel,
     /// Always null.
     pub description: Option<String>,
@@ -62,15 +62,15 @@ pub struct Agent {
     pub execution_identity: AgentIdentity,
 }
 
-/// A model by its name.
+/// A model by its id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentModel {
-    /// Its id; `unknown` when none was named.
+    /// Id of the model; `unknown` if none was named.
     pub id: String,
 }
 
-/// On whose behalf an agent runs.
+/// Identity under which an agent runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct AgentIdentity {
@@ -79,62 +79,62 @@ pub struct AgentIdentity {
     pub kind: String,
 }
 
-/// The agent of a new session: its id, or an object with it. Other members are ignored.
+/// Agent of a new session: its id, or an object with it. Other members are ignored.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentAsked {
-    /// Its id.
+    /// Id of the agent.
     Id(String),
-    /// Its id, and which version of it.
+    /// Id of the agent, with its version and its model.
     Named {
-        /// Its id.
+        /// Id of the agent.
         id: String,
-        /// Its version.
+        /// Version of the agent.
         #[serde(default)]
         #[schemars(range(min = 1))]
         version: Option<u64>,
-        /// The model it runs on instead of its own.
+        /// Model that is used instead of the agent's own.
         #[serde(default)]
         model: Option<AgentModelAsked>,
     },
 }
 
-/// The model of an agent: its id, or an object with it.
+/// Model of an agent: its id, or an object with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum AgentModelAsked {
-    /// Its id.
+    /// Id of the model.
     Id(String),
-    /// Its id, and how it is to run.
+    /// Object with the id of the model.
     Named {
-        /// Its id.
+        /// Id of the model.
         id: String,
     },
 }
 
-/// A thread of a session, as the Managed Agents wire has it.
+/// A thread of a session, as in the Managed Agents API.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
-    /// Its id.
+    /// Id of the thread.
     pub id: String,
     /// Always `session_thread`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The session.
+    /// Id of the session.
     pub session_id: String,
-    /// The session's agent.
+    /// Agent of the session.
     pub agent: Agent,
-    /// The session's status.
+    /// Status of the session.
     pub status: String,
-    /// Always null: it is the session's own.
+    /// Always null: the thread is the session's own.
     pub parent_thread_id: Option<String>,
     /// Always null.
     pub workflow_run_id: Option<String>,
-    /// When the session was created, RFC 3339.
+    /// Creation time of the session, RFC 3339.
     pub created_at: String,
-    /// When it was last written to, RFC 3339.
+    /// Time of the session's last write, RFC 3339.
     pub updated_at: String,
-    /// When it was archived, RFC 3339.
+    /// Time at which the session was archived, RFC 3339.
     pub archived_at: Option<String>,
     /// Always null.
     pub stats: Option<BTreeMap<String, String>>,
@@ -145,7 +145,7 @@ pub struct Thread {
 /// Threads of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadList {
-    /// The threads.
+    /// Threads of the session: only its own.
     pub data: Vec<Thread>,
     /// Always null.
     pub next_page: Option<String>,

@@ -1,6 +1,6 @@
 //! SHAPES: the types of all that a client sends or receives, each declared once: views, answers,
-//! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares who gets
-//! which. It must not compute, and it knows no other module but `event`.
+//! requests. `harness` and `service` fill them, `wire` encodes them, `verbs` declares which route
+//! uses which. It must not compute, and it knows no other module but `event`.
 
 pub mod admin;
 pub mod append;
@@ -28,7 +28,7 @@ pub mod views;
 pub mod window;
 pub mod work;
 
-/// True for the value that an absent member has, for `skip_serializing_if`.
+/// Returns true for the default value, which `skip_serializing_if` leaves out.
 pub(crate) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }

@@ -1,5 +1,5 @@
 //! The overview of a session, its summary on each level, and pages of its lists. Lists are never
-//! null, an absent member is absent. It must not cut anything: harness does.
+//! null, an absent member is left out. It must not truncate anything: `harness` does.
 
 use std::collections::BTreeMap;
 
@@ -7,31 +7,31 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    cursor::{Cursor, List},
-    scalar::{Word, schema_of},
+    cursor::{PageCursor, ViewList},
+    scalar::{OpenEnum, schema_of},
     step::{StepLine, StepOfView},
     views::{PlanOut, WhyOut, WordOut},
 };
 use crate::event::{EventType, Position, Timestamp};
 
-/// How fine a summary is.
+/// Level of detail of a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Every step that fits, and the items worth most.
+pub enum SummaryLevel {
+    /// Every step that fits, and the items of most worth.
     Step,
     /// A text for each phase.
     Phase,
-    /// One text.
+    /// One text for the whole session.
     Session,
-    /// The finest of these that leaves nothing out.
+    /// The most detailed of these levels that leaves nothing out.
     Auto,
 }
 
-schema_of!(Level, String);
+schema_of!(SummaryLevel, String);
 
-impl Level {
-    /// The level of that name.
+impl SummaryLevel {
+    /// Parses the name of a level.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -44,14 +44,14 @@ impl Level {
     }
 }
 
-/// A gap that is open.
+/// An open gap.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OpenGap {
-    /// Its name.
+    /// Id of the gap.
     pub id: String,
-    /// What is not known.
+    /// Description of what is not known.
     pub description: String,
-    /// The step that opened it.
+    /// Number of the step that opened it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
 }
@@ -59,156 +59,156 @@ pub struct OpenGap {
 /// A recorded source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SourceOfView {
-    /// Where it is.
+    /// URL of the source.
     pub url: String,
-    /// What it is called.
+    /// Title of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it is.
+    /// Kind of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// The step that recorded it.
+    /// Number of the step that recorded it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u64>,
-    /// Whether the server recorded it itself; absent from a line that is shortened. Only the tools
-    /// say so.
+    /// True if the server recorded it itself; absent from a shortened line. Only the tools return
+    /// it.
     #[serde(skip)]
     pub by_server: Option<bool>,
-    /// The tool whose result contained it; only the tools name it.
+    /// Tool whose result contained it; only the tools return it.
     #[serde(skip)]
     pub tool: Option<String>,
 }
 
-/// An approach that was ruled out, in JSON its text alone.
+/// An approach that was ruled out; in JSON its text alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RejectedLine {
-    /// The approach.
+    /// Text of the approach.
     pub text: String,
-    /// Number of the step that ruled it out; only the tools name it.
+    /// Number of the step that ruled it out; only the tools return it.
     #[serde(skip)]
     pub step: Option<u64>,
 }
 
 schema_of!(RejectedLine, String);
 
-/// Something that else was recorded, in a line.
+/// Another recorded event, shortened to a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EventLine {
-    /// Where.
+    /// Position of the event.
     pub position: Position,
-    /// What type of event.
+    /// Type of the event.
     #[serde(rename = "type")]
     pub kind: EventType,
-    /// Its text.
+    /// Text of the event.
     pub text: String,
-    /// When, RFC 3339.
+    /// Time of the event, RFC 3339.
     pub at: Timestamp,
 }
 
-/// The overview of a session: its index, or with only the summary the summary view.
+/// The overview of a session: the index view, or without its lists the summary view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverviewAnswer {
-    /// It is of everything before this position.
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// The goal of the research; without research the request of the user.
+    /// Goal of the research; without research the request of the user.
     pub goal: String,
-    /// What the user asked for, where the goal is another text.
+    /// Request of the user, if the goal is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
-    /// Later messages of the user, oldest first.
+    /// Later messages of the user, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<WordOut>,
-    /// The plan.
+    /// Current plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanOut>,
-    /// What is to be done next.
+    /// Next actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
-    /// Commands and tests that failed and were not mended.
+    /// Commands and tests that failed and have not succeeded since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
     /// Files that were changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Calls that changed something else.
+    /// Calls that changed something other than a file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// Steps recorded.
+    /// Number of recorded steps.
     pub steps_total: u64,
-    /// Whether the latest step was marked as the last.
+    /// True if the latest step is marked as the last one.
     pub is_complete: bool,
-    /// When it began, RFC 3339.
+    /// Start time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Timestamp>,
-    /// When the last event came, RFC 3339.
+    /// Time of the last event, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
-    /// The state of the work, in recorded sentences.
+    /// State of the work, in recorded sentences.
     pub summary: String,
-    /// The newest steps, one line each, ascending; not in the summary view.
+    /// Newest steps, one line each, ascending; absent from the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepLine>>,
-    /// The last three steps.
+    /// Last three steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_steps: Option<Vec<StepOfView>>,
-    /// Open gaps, the newest.
+    /// Newest open gaps.
     pub gaps: Vec<OpenGap>,
-    /// The newest sources; not in the summary view.
+    /// Newest sources; absent from the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sources: Option<Vec<SourceOfView>>,
-    /// Approaches that were ruled out, the newest.
+    /// Newest approaches that were ruled out.
     pub rejected: Vec<RejectedLine>,
-    /// The latest other events; not in the summary view.
+    /// Latest other events; absent from the summary view.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Vec<EventLine>>,
-    /// Cursors of lists that are not complete: `get_research_session` takes one as `cursor`.
+    /// Cursors of incomplete lists: send one to `get_research_session` as `cursor`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub cursors: BTreeMap<String, Cursor>,
-    /// How many of each list are not shown.
+    pub cursors: BTreeMap<String, PageCursor>,
+    /// Number of items of each list that are not shown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
-    /// Whether anything was cut or left out.
+    /// True if anything was truncated or left out.
     pub truncated: bool,
-    /// Why each item is shown, when asked for.
+    /// Reason why each item is shown, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
-    /// All of it as one text in Markdown, when asked for: the answer then is that text.
+    /// The overview as one text in Markdown, if requested: then it is the whole answer.
     #[serde(skip)]
     pub text: Option<String>,
 }
 
-/// A stretch of work: between two instructions of a user, finished steps of a plan, compactions, or
-/// an hour of quiet.
+/// A phase of work: between two instructions of a user, finished steps of a plan, compactions, or
+/// an hour without events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseOut {
-    /// Its first position.
+    /// First position of the phase.
     pub from: Position,
-    /// The first position after it.
+    /// First position after the phase.
     pub to: Position,
-    /// When it began, RFC 3339.
+    /// Start time of the phase, RFC 3339.
     pub began_at: Timestamp,
-    /// When its last event came, RFC 3339.
+    /// Time of its last event, RFC 3339.
     pub last_at: Timestamp,
-    /// What ended it: `instruction`, `plan_step`, `compaction` or `quiet`; absent for the one that
-    /// is under way.
+    /// Cause of its end: `instruction`, `plan_step`, `compaction` or `quiet`; absent for the
+    /// current phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_by: Option<String>,
-    /// Research steps recorded in it.
+    /// Number of research steps recorded in the phase.
     pub steps: u64,
-    /// Requests, results, findings and messages in it, one sentence a line.
+    /// Requests, results, findings and messages of the phase, one sentence a line.
     pub text: String,
 }
 
 /// The summary of a session on one of its levels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SummaryAnswer {
-    /// The level: `step`, `phase` or `session`.
-    pub level: Word<Level>,
-    /// The phases, oldest first, on their level.
+    /// Level: `step`, `phase` or `session`.
+    pub level: OpenEnum<SummaryLevel>,
+    /// Phases, the oldest first; only on the level `phase`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phases: Option<Vec<PhaseOut>>,
-    /// The overview without what the summary replaces.
+    /// Overview without the parts that the summary replaces.
     #[serde(flatten)]
     pub overview: OverviewAnswer,
 }
@@ -216,21 +216,21 @@ pub struct SummaryAnswer {
 /// A page of a list of the overview.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PageAnswer {
-    /// The list it is a page of: `steps`, `sources`, `gaps` or `rejected`.
-    pub list: List,
-    /// Steps, when the cursor is of the steps.
+    /// List that is paged: `steps`, `sources`, `gaps` or `rejected`.
+    pub list: ViewList,
+    /// Steps, if the list is `steps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepLine>,
-    /// Sources, when the cursor is of the sources.
+    /// Sources, if the list is `sources`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceOfView>,
-    /// Open gaps, when the cursor is of the gaps.
+    /// Open gaps, if the list is `gaps`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<OpenGap>,
-    /// Approaches that were ruled out, when the cursor is of these.
+    /// Approaches that were ruled out, if the list is `rejected`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<RejectedLine>,
-    /// Where the list continues: send it as `cursor`.
+    /// Cursor of the rest of the list: send it as `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<Cursor>,
+    pub next_cursor: Option<PageCursor>,
 }

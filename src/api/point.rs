@@ -1,5 +1,5 @@
-//! A point in JSON: a text in the one grammar for places, or a whole number, which is a position.
-//! It must not say where that is.
+//! A point in JSON: a text in the grammar of points, or a whole number, which is a position. It
+//! must not resolve a point.
 
 use std::fmt;
 
@@ -9,16 +9,16 @@ use serde::{
     de::{Error, Visitor},
 };
 
-/// A point, as text.
+/// Deserializes a point as text.
 ///
 /// # Errors
-/// What is neither a text nor a whole number.
+/// The value is neither a text nor a whole number.
 pub fn text<'de, D: Deserializer<'de>>(source: D) -> Result<String, D::Error> {
     let text = source.deserialize_any(PointVisitor)?;
     text.ok_or_else(|| D::Error::custom(format!("null is no point: {EXPECTED} is expected")))
 }
 
-/// A point that may be absent, as text.
+/// Deserializes a point that may be absent, as text.
 ///
 /// # Errors
 /// Those of [`text`].
@@ -54,7 +54,7 @@ impl Visitor<'_> for PointVisitor {
     }
 }
 
-/// A point as the published description has it.
+/// Returns the schema of a point in the published description.
 pub fn schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] })
 }

@@ -1,5 +1,5 @@
-//! Parts of an answer that only the research tools give, in the names their clients know. They must
-//! not cut anything: harness does.
+//! Parts of an answer that only the research tools return, in the names their clients know. They
+//! must not truncate anything: `harness` does.
 
 #![allow(missing_docs, reason = "a doc comment is published, and a model reads it at each start")]
 
@@ -41,13 +41,13 @@ pub struct ProviderOut {
 pub struct CoverageOut {
     pub source_count: u64,
     pub unique_domains: u64,
-    /// Domains a source, 0 to 1.
+    /// Unique domains divided by sources, 0 to 1.
     pub domain_spread: f64,
-    /// The domain most sources are from.
+    /// Domain of most sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dominant_domain: Option<String>,
-    /// How many of each kind.
+    /// Number of sources of each kind.
     pub source_types: BTreeMap<String, u64>,
-    /// What is lacking.
+    /// Deficits of the coverage.
     pub gaps: Vec<String>,
 }

@@ -6,62 +6,62 @@ use serde::{Deserialize, Serialize};
 
 use super::sessions::Session;
 
-/// What is to come of idle sessions, and by which rules.
+/// Idle sessions that will expire or be removed, and the limits that apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionAnswer {
-    /// Sessions with an end in sight, the soonest first.
+    /// Sessions that will expire or be removed, the soonest first.
     pub data: Vec<RetentionRow>,
-    /// Sessions that expired just now; none for a look.
+    /// Ids of sessions that this call expired; empty for a read.
     pub expired: Vec<String>,
-    /// Sessions whose files went just now; none for a look.
+    /// Ids of sessions whose files this call removed; empty for a read.
     pub reclaimed: Vec<String>,
-    /// Sessions that could not go just now; the owner's log says why.
+    /// Number of sessions whose expiry or removal failed; the owner's log has the reasons.
     pub failed: u64,
-    /// Idle for longer, a session is no longer offered without its id; 0 for never.
+    /// Idle seconds after which a session is no longer offered without its id; 0 for never.
     pub ttl_seconds: u64,
-    /// Idle for longer, a session without a limit of its own expires; 0 for never.
+    /// Idle seconds after which a session without a limit of its own expires; 0 for never.
     pub retention_seconds: u64,
-    /// How long an expired session without a limit of its own can be restored before its files are
-    /// removed; 0: without end.
+    /// Seconds for which an expired session without a limit of its own can be restored before its
+    /// files are removed; 0: without end.
     pub purge_after_seconds: u64,
-    /// The same for one with a limit of its own, and how long a deleted session's id is not given
-    /// again.
+    /// The same for a session with a limit of its own; also the time for which the id of a deleted
+    /// session is not reused.
     pub grace_seconds: u64,
-    /// Seconds by which the count of idle time is behind the clock: jumps of the clock are not
+    /// Seconds by which the measured idle time is behind the clock: jumps of the clock are not
     /// counted.
     pub behind_seconds: i64,
 }
 
-/// A session that was asked back.
+/// A session after a restore.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Restored {
-    /// The session.
+    /// Members of the session.
     #[serde(flatten)]
     pub session: Session,
-    /// Whether it had expired; false when there was nothing to restore.
+    /// True if the session was restored; false if there was nothing to restore.
     pub restored: bool,
 }
 
-/// A session with an end in sight.
+/// A session that will expire or be removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RetentionRow {
-    /// Its id.
+    /// Id of the session.
     pub session: String,
-    /// A line for people.
+    /// Title for people.
     pub title: Option<String>,
-    /// `alive`, `expired` or `deleted`.
+    /// Stage: `alive`, `expired` or `deleted`.
     pub stage: String,
-    /// Seconds since it was last used; of an expired or deleted one, since it expired or was
+    /// Seconds since the last use; for an expired or deleted session, since it expired or was
     /// deleted.
     pub idle_seconds: u64,
-    /// Its own limit, idle seconds; null follows the store.
+    /// Retention of its own, in idle seconds; null follows the store.
     pub ttl_seconds: Option<u64>,
-    /// What comes next: `expire`, `reclaim`, or `none` while something keeps it.
+    /// Next change: `expire`, `reclaim`, or `none` while something prevents it.
     pub next: String,
-    /// When, RFC 3339, if it is not used until then; null when it is kept without end.
+    /// Time of that change, RFC 3339, unless the session is used; null if it is kept without end.
     pub at: Option<String>,
-    /// Whether that time has come: the next sweep does it.
+    /// True if that time has passed: the next sweep makes the change.
     pub due: bool,
-    /// Why, for a person.
+    /// Explanation for a person.
     pub why: String,
 }

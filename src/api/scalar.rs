@@ -1,17 +1,17 @@
-//! The words of `event` as JSON values: ids and types as their text, positions as numbers, times
-//! as RFC 3339, ranges as their two ends. Their schemas are those of a plain string and of a plain
-//! number. It must not accept a text that the word's own parser refuses.
+//! Values of `event` in JSON: ids and types as their text, positions as numbers, times as RFC 3339,
+//! ranges as their two ends. Their schemas are those of a plain string and of a plain number. It
+//! must not accept a text that the value's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-use super::cursor::{Cursor, List};
+use super::cursor::{PageCursor, ViewList};
 use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
-/// Reads a text with the parser of its word.
-fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
+/// Deserializes a text with a value's own parser.
+fn deserialize_text<'de, D: Deserializer<'de>, T, E: Display>(
     from: D,
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> Result<T, D::Error> {
@@ -19,7 +19,7 @@ fn parsed<'de, D: Deserializer<'de>, T, E: Display>(
     parse(&text).map_err(D::Error::custom)
 }
 
-/// A word that JSON has as the text of its `Display`.
+/// Implements the JSON form of a value: the text of its `Display`.
 macro_rules! text {
     ($name:ident, $parse:expr) => {
         impl Serialize for $name {
@@ -30,7 +30,7 @@ macro_rules! text {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                parsed(from, $parse)
+                deserialize_text(from, $parse)
             }
         }
 
@@ -38,7 +38,7 @@ macro_rules! text {
     };
 }
 
-/// A word whose schema is that of a plain type.
+/// Implements the schema of a plain type.
 macro_rules! schema_of {
     ($name:ident, $plain:ty) => {
         impl ::schemars::JsonSchema for $name {
@@ -61,9 +61,9 @@ pub(super) use schema_of;
 
 text!(SessionId, Self::new);
 text!(EventId, Self::new);
-// A type that was stored is read as it is: a rule added later must not refuse it.
-text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::kept(text)));
-text!(Cursor, |text| Self::parse(text).ok_or("a cursor of an answer is wanted"));
+// A stored type is read unchanged: a rule added later must not refuse it.
+text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::from_stored(text)));
+text!(PageCursor, |text| Self::parse(text).ok_or("a cursor of an answer is wanted"));
 text!(Timestamp, |text| Self::parse(text).ok_or("a time in RFC 3339 is wanted"));
 
 impl Serialize for Position {
@@ -80,29 +80,29 @@ impl<'de> Deserialize<'de> for Position {
 
 schema_of!(Position, u64);
 
-text!(Origin, |text| Self::named(text).ok_or("an origin is wanted"));
+text!(Origin, |text| Self::parse(text).ok_or("an origin is wanted"));
 
-/// A word of an enumeration in an answer. One that a newer server added stays the text that it is.
+/// A value of an enumeration in an answer. One that a newer server added is kept as text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub enum Word<T> {
-    /// One of this version.
+pub enum OpenEnum<T> {
+    /// A value that this version knows.
     Known(T),
-    /// One of a later version.
+    /// A value of a later version.
     Unknown(String),
 }
 
-impl<T: Copy> Word<T> {
-    /// The word where this version has it.
+impl<T: Copy> OpenEnum<T> {
+    /// Returns the value if this version knows it.
     #[must_use]
-    pub fn known(&self) -> Option<T> {
+    pub fn as_known(&self) -> Option<T> {
         match self {
             Self::Known(word) => Some(*word),
             Self::Unknown(_) => None,
         }
     }
 
-    /// The text; `name` is that of a known word.
+    /// Returns the text; `name` returns that of a known value.
     #[must_use]
     pub fn text(&self, name: impl FnOnce(T) -> &'static str) -> &str {
         match self {
@@ -112,19 +112,19 @@ impl<T: Copy> Word<T> {
     }
 }
 
-impl<T> From<T> for Word<T> {
+impl<T> From<T> for OpenEnum<T> {
     fn from(word: T) -> Self {
         Self::Known(word)
     }
 }
 
-impl<T: PartialEq> PartialEq<T> for Word<T> {
+impl<T: PartialEq> PartialEq<T> for OpenEnum<T> {
     fn eq(&self, other: &T) -> bool {
         matches!(self, Self::Known(word) if word == other)
     }
 }
 
-impl<T> JsonSchema for Word<T> {
+impl<T> JsonSchema for OpenEnum<T> {
     fn inline_schema() -> bool {
         true
     }
@@ -157,7 +157,7 @@ impl Serialize for Range {
 
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        // Ends the wrong way round are an empty range, as in `Range::new`.
+        // Reversed ends are an empty range, as in `Range::new`.
         RangeEnds::deserialize(from).map(|range| Self::new(range.from, range.to))
     }
 }
@@ -172,14 +172,14 @@ impl JsonSchema for Range {
     }
 }
 
-schema_of!(List, String);
+schema_of!(ViewList, String);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_read_from_what_was_written_of_it() {
+    fn event_values_round_trip_through_json() {
         let time = Timestamp::parse("2026-11-28T05:30:00.123456Z").expect("a time");
         let session = SessionId::new("s-1").expect("an id");
         let range = Range::new(Position(1), Position(7));
@@ -194,17 +194,17 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_of_an_answer_is_read_and_written_as_its_text() {
-        let read = |text: &str| serde_json::from_str::<Word<Origin>>(text).ok();
+    fn an_unknown_enumeration_value_round_trips_as_its_text() {
+        let read = |text: &str| serde_json::from_str::<OpenEnum<Origin>>(text).ok();
         assert!(read(r#""web""#).is_some_and(|word| word == Origin::Web));
         let later = read(r#""sensor""#).expect("a text");
-        assert_eq!((later.known(), later.text(Origin::as_str)), (None, "sensor"));
+        assert_eq!((later.as_known(), later.text(Origin::as_str)), (None, "sensor"));
         assert_eq!(serde_json::to_string(&later).ok().as_deref(), Some(r#""sensor""#));
         assert_eq!(read("1"), None);
     }
 
     #[test]
-    fn a_text_that_is_no_such_word_is_refused() {
+    fn an_invalid_id_time_or_position_is_rejected() {
         assert!(serde_json::from_str::<SessionId>(r#""../a""#).is_err());
         assert!(serde_json::from_str::<Timestamp>(r#""yesterday""#).is_err());
         assert!(serde_json::from_str::<Position>("-1").is_err());

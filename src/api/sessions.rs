@@ -1,4 +1,4 @@
-//! Sessions as clients create, change and read them. It must not hold a rule; `service` checks.
+//! Sessions as clients create, change and read them. It must not validate: `service` does.
 
 use std::collections::BTreeMap;
 
@@ -8,107 +8,106 @@ use serde_json::value::RawValue;
 
 use super::{
     events::{Gap, ItemOf, NewEvent, Receipt},
-    hosted::{AgentAsked, Hosted},
+    hosted::{AgentAsked, HostedFields},
 };
 
-/// A session: its members of the Managed Agents wire, and those that this store adds.
+/// A session: its members in the Managed Agents API, and those that this store adds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Session {
-    /// Its name, unique in its scope.
+    /// Id of the session, unique in its scope.
     pub id: String,
     /// Always `session`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What its `session.status_*` events said last: `idle`, `running`, `rescheduling` or
+    /// Status from its last `session.status_*` event: `idle`, `running`, `rescheduling` or
     /// `terminated`; `idle` before any, `terminated` once archived.
     pub status: String,
-    /// A line for people.
+    /// Title for people.
     pub title: Option<String>,
-    /// Pairs of the client's.
+    /// Metadata of the client.
     pub metadata: BTreeMap<String, String>,
-    /// What it belongs to.
+    /// Workspace of the session, for example a directory or a project.
     pub workspace: Option<String>,
-    /// Its own retention, idle seconds; null follows the store, 0 keeps it without end.
+    /// Retention of its own, in idle seconds; null follows the store, 0 keeps it without end.
     pub ttl_seconds: Option<u64>,
-    /// When it was created, RFC 3339.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When it was last written to, RFC 3339.
+    /// Time of the last write, RFC 3339.
     pub updated_at: String,
-    /// When it was archived, RFC 3339.
+    /// Time at which it was archived, RFC 3339.
     pub archived_at: Option<String>,
-    /// Since when it is held, RFC 3339: it neither expires nor is deleted.
+    /// Time since which it is held, RFC 3339: it neither expires nor is deleted.
     pub held_at: Option<String>,
-    /// The position the next event will get.
+    /// Position that the next event will get.
     pub tail: u64,
     /// Bytes of its records.
     pub bytes: u64,
-    /// Place and chain value of the last durable event.
+    /// Proof of its durable events.
     pub receipt: Receipt,
-    /// Damaged ranges; empty when the session is whole.
+    /// Damaged ranges; empty if the session is intact.
     pub damage: Vec<Gap>,
-    /// Where it begins, when it is a fork.
+    /// Parent and first position, if it is a fork.
     pub forked_from: Option<ForkedFrom>,
-    /// What a hosted session has and a stored one has not.
+    /// Members that describe what runs a hosted session.
     #[serde(flatten)]
-    pub hosted: Hosted,
+    pub hosted: HostedFields,
 }
 
-/// Where a fork begins.
+/// Parent and first position of a fork.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ForkedFrom {
-    /// The parent.
+    /// Id of the parent.
     pub session: String,
-    /// Events before it belong to both.
+    /// First position of the fork: events before it belong to both.
     pub position: u64,
 }
 
 /// A page of sessions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionList {
-    /// The sessions.
+    /// Sessions of this page.
     pub data: Vec<Session>,
-    /// Cursor of the next page; null on the last one.
+    /// Cursor of the next page; null on the last page.
     pub next_page: Option<String>,
 }
 
-/// A new session. Other members of the Managed Agents wire that say what runs it are ignored.
+/// A new session. Other members of the Managed Agents API that describe what runs it are ignored.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CreateSession {
-    /// The client's id; the server gives one when absent.
+    /// Client's id for the session; the server generates one if omitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"))]
     pub id: Option<String>,
-    /// A line for people.
+    /// Title for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// At most 16 pairs of 64 and 512 characters.
+    /// Metadata: at most 16 pairs of 64 and 512 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// What it belongs to, for example a directory or a project.
+    /// Workspace of the session, for example a directory or a project.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Retention, idle seconds; absent follows the store, 0 keeps it without end.
+    /// Retention in idle seconds; if omitted it follows the store, 0 keeps it without end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_seconds: Option<u64>,
-    /// Appended in the same frame: the session is created with them, or not created.
+    /// First events, in the same frame: the session is created with them, or not created.
     #[schemars(with = "Option<Vec<NewEvent>>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_events: Option<Vec<Box<RawValue>>>,
-    /// The agent it is for.
+    /// Agent that the session is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentAsked>,
-    /// The environment its agent runs in.
+    /// Environment that its agent runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
-    /// In place of a title: the position of an event whose first words are the title as long as
-    /// they are there.
+    /// Position of an event whose first words are the title while they exist, in place of `title`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_of: Option<u64>,
 }
 
-/// A change of a session. An absent member stays; `title: null` clears it; a metadata value of
-/// null removes its key.
+/// A change of a session. An absent member stays; `title: null` clears the title; a metadata value
+/// of null removes its key.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct UpdateSession {
@@ -116,42 +115,41 @@ pub struct UpdateSession {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub title: Option<Option<String>>,
-    /// In place of a title: the position of an event whose first words are the title as long as
-    /// they are there.
+    /// Position of an event whose first words are the title while they exist, in place of `title`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_of: Option<u64>,
-    /// Pairs to set, or with null to remove.
+    /// Metadata to set, or with null to remove.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, Option<String>>>,
 }
 
-/// Tells `null` (`Some(None)`) from absence (`None`).
+/// Distinguishes `null` (`Some(None)`) from absence (`None`).
 fn present<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(input).map(Some)
 }
 
-/// What a deleted session leaves.
+/// Answer to the deletion of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionDeleted {
-    /// The session.
+    /// Id of the session.
     pub id: String,
-    /// `session_deleted`.
+    /// Always `session_deleted`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Until when it can be restored; absent where its bytes were removed.
+    /// Time until which it can be restored; absent if its bytes were removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restorable_until: Option<String>,
 }
 
-/// What an erased session leaves.
+/// Answer to the erasure of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionErased {
-    /// The session.
+    /// Id of the session.
     pub id: String,
-    /// `session_erased`.
+    /// Always `session_erased`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Items of memory that were written from it and are kept in notebooks.
+    /// Items of memory in notebooks that were written from the session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory: Vec<ItemOf>,
 }

@@ -1,21 +1,21 @@
-//! A step of a research: in a line, in full or in part. It must not cut anything: harness does.
+//! A step of research: in a line, in full or in part. It must not truncate: `harness` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    cursor::Cursor,
-    scalar::{Word, schema_of},
+    cursor::PageCursor,
+    scalar::{OpenEnum, schema_of},
 };
 use crate::event::{Position, Timestamp};
 
-/// How sure the caller is of a step.
+/// Confidence of the caller in a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
-    /// Sure.
+    /// Certain.
     High,
-    /// Not quite.
+    /// Not quite certain.
     Medium,
     /// A guess.
     Low,
@@ -26,94 +26,94 @@ schema_of!(Confidence, String);
 /// A step in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepLine {
-    /// Its number.
+    /// Number of the step.
     pub number: u64,
-    /// Its branch.
+    /// Branch of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// Its description.
+    /// Description of the step.
     pub line: String,
-    /// `high`, `medium` or `low`.
+    /// Confidence: `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Word<Confidence>>,
+    pub confidence: Option<OpenEnum<Confidence>>,
     /// Number of the step that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
 }
 
-/// A step in full, or as much of it as an answer takes.
+/// A step in full, or as much of it as fits the answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepOfView {
-    /// Its number.
+    /// Number of the step.
     pub number: u64,
-    /// What was done and found.
+    /// Actions and findings of the step.
     pub description: String,
-    /// Why.
+    /// Reasons for the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// `high`, `medium` or `low`.
+    /// Confidence: `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Word<Confidence>>,
-    /// What was ruled out.
+    pub confidence: Option<OpenEnum<Confidence>>,
+    /// Approaches that the step ruled out.
     pub rejected: Vec<String>,
-    /// Whether it revises; only the tools say so.
+    /// True if it revises another step; only the tools return it.
     #[serde(skip)]
     pub is_revision: bool,
-    /// Number of the step it supersedes.
+    /// Number of the step that it supersedes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revises: Option<u64>,
     /// Number of the step that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
-    /// Its branch.
+    /// Branch of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_id: Option<String>,
-    /// The step that its branch starts from.
+    /// Number of the step that its branch starts from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_from: Option<u64>,
-    /// Whether it was marked as the last.
+    /// True if it is marked as the last step.
     pub is_final: bool,
-    /// Its position.
+    /// Position of the step's event.
     pub position: Position,
-    /// When it was recorded, RFC 3339.
+    /// Time at which it was recorded, RFC 3339.
     pub at: Timestamp,
-    /// Whether text is missing here.
+    /// True if its text is truncated here.
     pub truncated: bool,
 }
 
 /// One step of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StepAnswer {
-    /// The step.
+    /// The requested step.
     pub step: StepOfView,
     /// Cursor of the rest of its text: send it as `cursor`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_cursor: Option<Cursor>,
+    pub next_cursor: Option<PageCursor>,
 }
 
 /// One of the last steps of a research.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastStepOut {
-    /// Its number.
+    /// Number of the step.
     pub number: u64,
-    /// Its branch.
+    /// Branch of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What was done and found.
+    /// Actions and findings of the step.
     pub description: String,
-    /// Why.
+    /// Reasons for the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// `high`, `medium` or `low`.
+    /// Confidence: `high`, `medium` or `low`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub confidence: Option<Word<Confidence>>,
-    /// What it ruled out.
+    pub confidence: Option<OpenEnum<Confidence>>,
+    /// Approaches that the step ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
     /// Number of the step that supersedes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded_by: Option<u64>,
-    /// Whether text is missing here.
+    /// True if its text is truncated here.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }

@@ -1,95 +1,95 @@
-//! Remembered answers of tools: which is wanted, which were found, and how many there are. It must
-//! not choose one: service has.
+//! Cached outputs of tools: a lookup, its result, and the size of the cache. It must not choose an
+//! output: `service` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-/// A call that need not be made again, perhaps.
+/// Lookup of a tool call whose output may be cached.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LookupRequest {
-    /// The tool's server, as its calls were recorded.
+    /// Server of the tool, as its calls were recorded.
     #[serde(default)]
     pub server: Option<String>,
-    /// The tool.
+    /// Name of the tool.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// Its input; the order of members is ignored.
+    /// Input of the call; the order of members is ignored.
     #[serde(default)]
     pub input: Value,
-    /// How old an answer may be; any age when not said.
+    /// Maximum age of an output in seconds; any age if omitted.
     #[serde(default)]
     pub max_age_seconds: Option<u64>,
-    /// Tokens of answers that are remembered, the oldest forgotten first; 4 000 when not said.
+    /// Maximum tokens of the cached outputs, the oldest are dropped first; 4 000 if omitted.
     #[serde(default)]
     #[schemars(range(max = 1_000_000))]
     pub tokens_max: Option<usize>,
 }
 
-/// What is remembered of a session's tools.
+/// Size of the cached tool outputs of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryFigures {
-    /// Answers within the budget.
+    /// Number of outputs within the budget.
     pub count: usize,
-    /// About how many tokens they take.
+    /// Estimated tokens of these outputs.
     pub tokens: usize,
-    /// The budget.
+    /// Token budget.
     pub tokens_max: usize,
-    /// Answers that the budget left out, the oldest.
+    /// Number of outputs that the budget left out, the oldest.
     pub trimmed: usize,
-    /// How often an answer stood for a call.
+    /// Number of calls that a cached output replaced.
     pub hits: u64,
 }
 
-/// An answer from the log, or why there is none.
+/// A cached output from the log, or the reason why there is none.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct LookupAnswer {
-    /// Whether a remembered answer is used for the call.
+    /// True if a cached output replaces the call.
     pub hit: bool,
-    /// Without a hit: `unknown`, `too_old`, `trimmed`, or `stale` (an error, not kept whole, or
-    /// something was changed at its server since).
+    /// Reason without a hit: `unknown`, `too_old`, `trimmed`, or `stale` (an error, not stored
+    /// whole, or something was changed at its server since).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// How old the answer is.
+    /// Age of the output in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ms: Option<u64>,
-    /// The `agent.tool_result` event.
+    /// The `agent.tool_result` event of the output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<super::events::Event>")]
     pub result: Option<Box<RawValue>>,
-    /// How often it stood for a call before.
+    /// Number of calls that it replaced before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hits: Option<u64>,
-    /// What is remembered in all.
+    /// Size of all cached outputs.
     pub remembered: MemoryFigures,
     /// Marks recorded text as data.
     pub trust: String,
-    /// The same in words.
+    /// The marker as a sentence.
     pub notice: String,
 }
 
-/// A call and its answer.
+/// A call and its output.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputOut {
-    /// The event of the call.
+    /// Event of the call.
     #[schemars(with = "super::events::Event")]
     pub call: Box<RawValue>,
-    /// The event of the result.
+    /// Event of the result.
     #[schemars(with = "super::events::Event")]
     pub result: Box<RawValue>,
-    /// About how many tokens its text takes.
+    /// Estimated tokens of the output's text.
     pub tokens: usize,
 }
 
-/// What tools answered, within a budget.
+/// Outputs of tools, within a budget.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct OutputsAnswer {
-    /// Calls with their answers, the oldest first.
+    /// Calls with their outputs, the oldest first.
     pub outputs: Vec<OutputOut>,
-    /// What is remembered in all.
+    /// Size of all cached outputs.
     pub remembered: MemoryFigures,
     /// Marks recorded text as data.
     pub trust: String,
-    /// The same in words.
+    /// The marker as a sentence.
     pub notice: String,
 }

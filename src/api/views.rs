@@ -1,6 +1,6 @@
 //! Views that are folds of a session: usage, compactions, the continuation, and the parts that
-//! views have in common. Lists are never null, an absent member is absent. It must not cut
-//! anything: harness does.
+//! views have in common. Lists are never null, an absent member is left out. It must not truncate
+//! anything: `harness` does.
 
 use std::collections::BTreeMap;
 
@@ -10,82 +10,82 @@ use serde::{Deserialize, Serialize};
 use super::step::LastStepOut;
 use crate::event::{Position, Range, Timestamp};
 
-/// How full a model's context window is, as its harness reports it.
+/// Fill level of a model's context window, as its harness reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageAnswer {
-    /// It is of everything before this position.
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// Tokens in the context after the last request that was reported; null when none was.
+    /// Tokens in the context after the last reported request; null if none was reported.
     pub tokens: Option<u64>,
-    /// Where that was reported.
+    /// Position of that report.
     pub reported_position: Option<Position>,
-    /// When, RFC 3339.
+    /// Time of that report, RFC 3339.
     pub reported_at: Option<Timestamp>,
-    /// Tokens that the model takes; 0 when it is not configured.
+    /// Context limit of the model in tokens; 0 if it is not configured.
     pub limit: u64,
-    /// Tokens from which on the context should be made smaller.
+    /// Tokens from which on the context should be reduced.
     pub threshold: u64,
-    /// Tokens below the limit that are never used.
+    /// Tokens below the limit that are kept free.
     pub margin: u64,
     /// Tokens left before the margin; null without a report.
     pub remaining: Option<u64>,
-    /// The reached level: `none`, `threshold` or `limit`.
+    /// Level reached: `none`, `threshold` or `limit`.
     pub level: String,
-    /// Requests that were reported.
+    /// Number of reported requests.
     pub requests: u64,
-    /// Tokens that went into them, all together.
+    /// Total input tokens of these requests.
     pub input_tokens: u64,
-    /// Tokens of these that a cache had.
+    /// Input tokens that came from a cache.
     pub cached_tokens: u64,
-    /// Tokens that came out, all together.
+    /// Total output tokens of these requests.
     pub output_tokens: u64,
 }
 
 /// A compaction of a client's context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionOut {
-    /// Where it was recorded.
+    /// Position at which it was recorded.
     pub position: Position,
-    /// When, RFC 3339.
+    /// Time at which it was recorded, RFC 3339.
     pub at: Timestamp,
-    /// What caused it.
+    /// Cause of the compaction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trigger: Option<String>,
-    /// What stayed in the context.
+    /// Positions that stayed in the context.
     pub kept: Vec<Range>,
-    /// The dropped positions.
+    /// Positions that were dropped.
     pub dropped: Vec<Range>,
-    /// Whether the client named the dropped positions; else all earlier ones that it did not keep.
+    /// True if the client named the dropped positions; else they are all earlier ones not kept.
     pub is_reported: bool,
-    /// What the client put in its place.
+    /// Summary that the client put in their place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
 }
 
-/// What a client's compactions took out of its context.
+/// Compactions of a client's context, and what they removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompactionsAnswer {
-    /// It is of everything before this position.
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// How many there were.
+    /// Number of compactions.
     pub count: u64,
-    /// The latest ones, oldest first.
+    /// Latest compactions, the oldest first.
     pub compactions: Vec<CompactionOut>,
-    /// What is out of the context now; getEvents reads each range back.
+    /// Positions that are out of the context now; getEvents returns their events.
     pub lost: Vec<Range>,
     /// Number of these events.
     pub lost_events: u64,
 }
 
-/// A text that may be shown in part.
+/// A text that may be truncated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WordOut {
-    /// The text.
+    /// Text, possibly truncated.
     pub text: String,
-    /// Position of the event that has it, when one has.
+    /// Position of the event that contains it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// Whether it is cut.
+    /// True if the text is truncated.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
 }
@@ -93,153 +93,153 @@ pub struct WordOut {
 /// A step of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanStepOut {
-    /// What is to be done.
+    /// Description of the step.
     pub text: String,
-    /// How far it is, in the harness's word; empty when it does not say.
+    /// State in the harness's own term; empty if it reports none.
     pub state: String,
 }
 
-/// A plan; steps that are done are left out first.
+/// A plan; finished steps are left out first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanOut {
-    /// Its steps.
+    /// Steps of the plan.
     pub steps: Vec<PlanStepOut>,
-    /// The one under way.
+    /// Step in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current: Option<String>,
-    /// How many of all are done.
+    /// Number of finished steps.
     pub done: u64,
-    /// How many there are.
+    /// Number of all steps.
     pub total: u64,
 }
 
-/// What a tool answered.
+/// Result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ResultOut {
-    /// Where it is, whole.
+    /// Position of the whole result.
     pub position: Position,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What it was asked.
+    /// Input of the tool call.
     pub input: String,
-    /// Its answer, cut to a limit.
+    /// Output of the tool, truncated to a limit.
     pub text: String,
-    /// Whether it called that an error.
+    /// True if the tool reported an error.
     pub failed: bool,
-    /// Position of the latest change of a file that it shows, if that came after it: what it shows
-    /// of the file may be old.
+    /// Position of the latest change of a file that it shows, if that came later: the shown content
+    /// may be old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Position>,
 }
 
-/// Why an item is in a view.
+/// Reason why an item is in a view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WhyOut {
-    /// Its class, by its name in the view.
+    /// Class of the item, by its name in the view.
     pub class: String,
-    /// Position of the event that has it, when one has.
+    /// Position of the event that contains it, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
-    /// Its beginning.
+    /// Beginning of the item.
     pub text: String,
-    /// How much of it is shown: `line`, `short` or `whole`.
+    /// Form in which it is shown: `line`, `short` or `whole`.
     pub form: String,
-    /// Its score; 0 for an indispensable item.
+    /// Score of the item; 0 if it is indispensable.
     pub score: u64,
-    /// The reason in words.
+    /// Explanation in words.
     pub why: String,
 }
 
 /// Everything that an agent needs to continue. The names are of one word, the same in every
-/// interface; a list that is empty is absent.
+/// interface; an empty list is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Continuing {
-    /// It is of everything before this position.
+pub struct ContinuationView {
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// The first request of the user; without one the goal of the research.
+    /// First request of the user; without one the goal of the research.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<WordOut>,
-    /// What the research is for, where the task is another text.
+    /// Goal of the research, if the task is another text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<String>,
-    /// Messages of the user after the task, oldest first.
+    /// Messages of the user after the task, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instructions: Vec<WordOut>,
-    /// The plan.
+    /// Current plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanOut>,
-    /// What to do next.
+    /// Next actions.
     pub next: Vec<String>,
-    /// Commands and tests that failed and were not mended, the latest last.
+    /// Commands and tests that failed and have not succeeded since, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// Those that were mended.
+    /// Commands and tests that failed and succeeded later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mended: Vec<String>,
-    /// Files that were changed, the latest last.
+    /// Changed files, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<String>,
-    /// Calls that changed something else, the latest last.
+    /// Calls that changed something other than a file, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// The last steps of the research.
+    /// Last steps of the research.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_steps: Vec<LastStepOut>,
-    /// The steps before these, one line each, as many as fit.
+    /// Earlier steps, one line each, as many as fit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// Sentences of steps and messages that say most; `[3]` is a step, `@17` a position.
+    /// Most informative sentences of steps and messages; `[3]` is a step, `@17` a position.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<String>,
     /// Approaches that were ruled out.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// What is not known yet.
+    /// Open gaps: what is not known yet.
     pub gaps: Vec<String>,
-    /// Sources.
+    /// Recorded sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
     /// Branches of the research.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub branches: Vec<String>,
-    /// What is done.
+    /// Finished work.
     pub done: Vec<String>,
-    /// What was tried.
+    /// Approaches that were tried.
     pub tried: Vec<String>,
-    /// What failed, in the words of the agent.
+    /// Failures, in the words of the agent.
     pub failed: Vec<String>,
-    /// The last results of tools.
+    /// Last results of tools.
     pub results: Vec<ResultOut>,
-    /// The caller's own summary.
+    /// Summary by the caller.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub summary: String,
-    /// The last message of the agent.
+    /// Last message of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<WordOut>,
-    /// Messages of the agent before the last one, oldest first.
+    /// Earlier messages of the agent, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<WordOut>,
-    /// How many items of each list are left out.
+    /// Number of items of each list that are left out.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_out: BTreeMap<String, u64>,
-    /// Tokens of all of this as one text.
+    /// Tokens of the whole view as one text.
     pub tokens: u64,
-    /// Whether anything was cut or left out.
+    /// True if anything was truncated or left out.
     pub truncated: bool,
-    /// Why each item is shown, when asked for.
+    /// Reason why each item is shown, if requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub why: Vec<WhyOut>,
 }
 
-/// How to continue a session.
+/// Continuation of a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ContinuationAnswer {
-    /// The view.
+    /// Members of the view.
     #[serde(flatten)]
-    pub view: Continuing,
-    /// The budget.
+    pub view: ContinuationView,
+    /// Token budget.
     pub tokens_max: u64,
-    /// All of it as one text in Markdown, when asked for: the answer then is that text.
+    /// The whole view as one text in Markdown, if requested: then it is the whole answer.
     #[serde(skip)]
     pub text: Option<String>,
 }

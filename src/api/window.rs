@@ -1,19 +1,19 @@
-//! A window as it is asked for, and its answer: its form, what it leaves out and why, what it
-//! recalls. `wire` writes the messages, in the formats of two model APIs. It must not choose,
-//! cut or count anything: harness does.
+//! A window: its parameters, and its answer with its format, what it leaves out and why, and what
+//! it recalls. `wire` writes the messages, in the formats of two model APIs. It must not choose,
+//! truncate or count anything: `harness` does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
-use super::scalar::{Word, schema_of};
+use super::scalar::{OpenEnum, schema_of};
 use crate::event::{Position, SessionId};
 
-/// The form in which a window shows what it chose.
+/// Format of a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Shape {
-    /// Events as they are kept.
+pub enum WindowShape {
+    /// Events as they are stored.
     #[default]
     Events,
     /// Messages of Anthropic's API.
@@ -22,10 +22,10 @@ pub enum Shape {
     OpenAi,
 }
 
-schema_of!(Shape, String);
+schema_of!(WindowShape, String);
 
-impl Shape {
-    /// The shape of that name.
+impl WindowShape {
+    /// Parses the name of a format.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -37,24 +37,24 @@ impl Shape {
     }
 }
 
-/// Where a window recalls from.
+/// Scope from which a window recalls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RecallFrom {
-    /// The session, and what it has of its parents.
+    /// The session, and what it shares with its parents.
     #[default]
     Line,
-    /// Nowhere.
+    /// No recall.
     #[serde(rename = "none")]
     Nowhere,
-    /// Also the other sessions of its workspace: what was said there, and items of memory.
+    /// Also other sessions of its workspace: what was said there, and items of memory.
     Workspace,
 }
 
 schema_of!(RecallFrom, String);
 
 impl RecallFrom {
-    /// The place of that name.
+    /// Parses the name of a scope.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         match name {
@@ -66,68 +66,68 @@ impl RecallFrom {
     }
 }
 
-/// Why a window recalls nothing.
+/// Reason why a window recalls nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unrecalled {
+pub enum NoRecallReason {
     /// Searching is turned off.
     SearchOff,
-    /// The index does not have yet what the window leaves out.
+    /// The index does not have what the window leaves out yet.
     IndexBehind,
-    /// Too many searches are under way.
+    /// Too many searches are running.
     Busy,
-    /// Nothing that is left out speaks of the work in hand, or fits.
+    /// Nothing left out relates to the current work, or fits.
     NothingFits,
 }
 
-schema_of!(Unrecalled, String);
+schema_of!(NoRecallReason, String);
 
-/// Why positions are not in a window.
+/// Reason why positions are not in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum OmissionReason {
     /// They come before the requested beginning of the window.
     Before,
-    /// The budget ended before them.
+    /// The budget was used up before them.
     Budget,
-    /// A transform left them out.
+    /// A transform removed them.
     Filtered,
     /// They have no text for a model.
     NotAMessage,
-    /// They are no part of the conversation any more.
+    /// They are no longer part of the conversation.
     Withdrawn,
 }
 
-schema_of!(Reason, String);
+schema_of!(OmissionReason, String);
 
-/// The parameters of a window, as clients write them.
+/// Parameters of a window.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct WindowQuery {
-    /// Tokens at most; what the token monitor leaves by default
+    /// Maximum tokens; by default what the token monitor leaves
     #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
-    #[doc = "What is done on the way, in this order: \
+    #[doc = "Transforms, applied in this order: \
              `compress[:whitespace,comments,elide,keep=N,tokens=N]`, \
              `filter[:types=A|B,drop=A|B,duplicates]`, `reorder[:slack=PERCENT]`, \
              `annotate[:times]`"]
     #[serde(rename = "transforms[]")]
     #[schemars(length(max = 100))]
     pub transforms: Vec<String>,
-    /// `events` (the default), `anthropic` or `openai`
+    /// Format: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
-    /// Point: nothing before it, for a window that continues an earlier one
+    /// Point before which nothing is shown, for a window that continues an earlier one
     pub from: Option<String>,
-    /// The tokenizer: `o200k_base`, or `claude`, which is a bound; that of the format by default
+    /// Tokenizer: `o200k_base`, or `claude`, which is a bound; that of the format by default
     pub tokenizer: Option<String>,
-    /// Point: as of then
+    /// Point as of which the window is built
     pub at: Option<String>,
-    #[doc = "What it gives of what is left out: `line` (the default), a brief and passages of \
+    #[doc = "Recall of what is left out: `line` (the default), a brief and passages of \
              the session; `workspace`, also passages of what was said in other sessions of its \
              workspace, and items of memory; `none`"]
     pub recall: Option<String>,
-    #[doc = "Tokens of what is recalled at most, up to half of the budget; by default a third of \
-             it, at most 4 000, and none where that is less than 400"]
+    #[doc = "Maximum tokens of the recall, up to half of the budget; by default a third of \
+             it, at most 4 000, and none if that is less than 400"]
     pub recall_tokens: Option<usize>,
 }
 
@@ -136,46 +136,46 @@ pub struct WindowQuery {
 pub struct DroppedRange {
     /// First position that is not shown.
     pub from: Position,
-    /// First position after them.
+    /// First position after these.
     pub to: Position,
-    /// `budget`, `filtered`, `not_a_message`, `withdrawn`: no part of the conversation any more, or
-    /// `before`: before the requested begin.
-    pub reason: Word<Reason>,
+    /// Reason: `budget`, `filtered`, `not_a_message`, `withdrawn` (no longer part of the
+    /// conversation), or `before` (before the requested begin).
+    pub reason: OpenEnum<OmissionReason>,
 }
 
-/// Why a window shows nothing of a session that has events.
+/// Reason why a window shows nothing of a session that has events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct EmptyWindow {
-    /// The types of events that a model reads as messages.
+    /// Types of events that a model reads as messages.
     pub renders: Vec<String>,
-    /// The events of this session that were looked at, by their types.
+    /// Events of this session that were inspected, counted by type.
     pub left_out: Vec<TypeCount>,
 }
 
-/// How many events are of a type.
+/// Number of events of a type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TypeCount {
-    /// The type.
+    /// Type of the events.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How many.
+    /// Number of events.
     pub count: u64,
 }
 
-/// What a window shows of the rest of the log: a message before the latest one of the user, behind
-/// the first.
+/// Recall from the rest of the log: a message after the first one and before the latest one of the
+/// user.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowRecall {
-    /// `line`, or `workspace`.
-    pub from: Word<RecallFrom>,
-    /// Tokens of it, which are a part of the window's.
+    /// Scope of the recall: `line` or `workspace`.
+    pub from: OpenEnum<RecallFrom>,
+    /// Tokens of the message, included in those of the window.
     pub tokens: usize,
-    /// Tokens of it at most.
+    /// Maximum tokens of the message.
     pub tokens_max: usize,
-    /// Why no passage is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
+    /// Reason why no passage is recalled: `nothing_fits`, `index_behind`, `search_off` or `busy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub missing: Option<Word<Unrecalled>>,
-    /// The message, with format `events`: no event is made of it.
+    pub missing: Option<OpenEnum<NoRecallReason>>,
+    /// Text of the message, with format `events`: it is not an event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
 }
@@ -183,51 +183,51 @@ pub struct WindowRecall {
 /// A passage that a window recalls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecalledPassage {
-    /// Its session, when it is another one.
+    /// Session of the passage, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
-    /// Its position.
+    /// Position of the passage.
     pub position: Position,
-    /// How well it fits, beside others of the same session or of other ones.
+    /// Relevance, compared with other passages of the same session or of other ones.
     pub score: f64,
 }
 
 /// The window view of a session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowAnswer {
-    /// `events`, `anthropic` or `openai`.
-    pub format: Shape,
-    /// It is of everything before this position.
+    /// Format: `events`, `anthropic` or `openai`.
+    pub format: WindowShape,
+    /// The answer covers all events before this position.
     pub position: Position,
-    /// The events; with format `events`.
+    /// Events, with format `events`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<super::events::Event>>")]
     pub events: Option<Vec<Box<RawValue>>>,
-    /// The system prompt; with format `anthropic`.
+    /// System prompt, with format `anthropic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub system: Option<Vec<Value>>,
-    /// The conversation, in the format of that API.
+    /// Conversation, in the format of that API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
     pub messages: Option<Vec<Value>>,
-    /// What it costs at most.
+    /// Upper bound of the window's tokens.
     pub tokens: usize,
-    /// The budget.
+    /// Token budget.
     pub tokens_max: usize,
-    /// By whose count: `o200k_base` or `claude`.
+    /// Tokenizer that counted: `o200k_base` or `claude`.
     pub tokenizer: String,
-    /// Every position before `position` that is not shown, in order.
+    /// Positions before `position` that are not shown, in order.
     pub dropped: Vec<DroppedRange>,
     /// Positions that are shown in part.
     pub shortened: Vec<Position>,
-    /// Why there is no message, where the session has events.
+    /// Reason why there is no message, if the session has events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty: Option<EmptyWindow>,
-    /// What it shows of the rest of the log, where it leaves something out.
+    /// Recall from the rest of the log, if the window leaves something out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recall: Option<WindowRecall>,
-    /// The passages in that, in the order of the log.
+    /// Recalled passages, in the order of the log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recalled: Vec<RecalledPassage>,
 }

@@ -14,16 +14,16 @@ use tokio::{
 
 use super::{
     args,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     names,
-    screen::{Screen, printable},
+    screen::{Screen, escaped},
 };
 use crate::{
     api::sessions::CreateSession,
     client::{BatchParts, BatchRoom, Client, ClientError, SessionWriter, WrittenBatch},
     event::limits,
-    import::Members,
-    verbs::{InSession, NoQuery, Nowhere, sessions},
+    import::JsonMembers,
+    verbs::{NoParams, NoQuery, SessionPath, sessions},
 };
 
 /// Number of lines read ahead of the batch being sent.
@@ -55,7 +55,11 @@ struct AppendCounts {
     next: Option<u64>,
 }
 
-pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut Screen) -> Outcome {
+pub(super) async fn run(
+    client: &Client,
+    mut wanted: args::AppendArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let mut lines = read_lines();
     let mut done = AppendCounts::default();
     let mut waiting = None;
@@ -64,9 +68,9 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         let ended = events.is_empty();
         if !ended {
             let sent = send_batch(client, &wanted, &events, &mut done, screen).await;
-            let unknown = |failure: &Failure| failure.code() == "session_not_found";
+            let unknown = |failure: &CliError| failure.code() == "session_not_found";
             if sent.as_ref().is_err_and(unknown) && done.events + done.known == 0 {
-                names::look_up(client, &mut wanted.session, true).await?;
+                names::resolve_prefix(client, &mut wanted.session, true).await?;
                 send_batch(client, &wanted, &events, &mut done, screen).await?;
             } else {
                 sent?;
@@ -80,13 +84,13 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         }
     }
     if done.batches == 0 && wanted.create {
-        return create_empty(client, &wanted, screen).await;
+        return create_empty_session(client, &wanted, screen).await;
     }
     if done.batches == 0 {
         // Empty input is a failure when the session does not exist.
-        names::look_up(client, &mut wanted.session, true).await?;
-        let place = InSession { session: wanted.session.clone() };
-        client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+        names::resolve_prefix(client, &mut wanted.session, true).await?;
+        let place = SessionPath { session: wanted.session.clone() };
+        client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await?;
     }
     if !screen.json {
         let (first, end) = (done.first.unwrap_or(0), done.end);
@@ -94,7 +98,7 @@ pub(super) async fn run(client: &Client, mut wanted: args::Append, screen: &mut 
         let range = if done.events == 0 { String::new() } else { format!(" at {first}..{end}") };
         let known = if done.known == 0 { String::new() } else { format!(", {} known", done.known) };
         let (events, session) = (done.events, &wanted.session);
-        screen.line(format!("appended {events} {noun} to {session}{range}{known}"))?;
+        screen.print_line(format!("appended {events} {noun} to {session}{range}{known}"))?;
     }
     Ok(())
 }
@@ -130,7 +134,7 @@ fn read_lines() -> mpsc::Receiver<InputLine> {
 }
 
 /// An event with the number of its input line.
-struct Numbered {
+struct NumberedEvent {
     line: u64,
     text: String,
     id: Option<String>,
@@ -143,8 +147,8 @@ struct WrongLine {
 }
 
 impl WrongLine {
-    fn into_failure(self, done: &AppendCounts) -> Failure {
-        Failure::Refused {
+    fn into_failure(self, done: &AppendCounts) -> CliError {
+        CliError::Refused {
             code: "invalid_json",
             message: format!(
                 "line {}: {}{}",
@@ -159,7 +163,7 @@ impl WrongLine {
 
 /// Events to send in one batch, and why the input ended after them.
 struct LineBatch {
-    events: Vec<Numbered>,
+    events: Vec<NumberedEvent>,
     wrong: Option<WrongLine>,
 }
 
@@ -168,8 +172,8 @@ struct LineBatch {
 /// id of an earlier one starts the next batch, where it is a duplicate or a conflict.
 async fn collect_batch(
     lines: &mut mpsc::Receiver<InputLine>,
-    waiting: &mut Option<Numbered>,
-    wanted: &args::Append,
+    waiting: &mut Option<NumberedEvent>,
+    wanted: &args::AppendArgs,
 ) -> LineBatch {
     let mut batch = LineBatch { events: Vec::new(), wrong: None };
     let mut room = BatchRoom::default();
@@ -182,7 +186,7 @@ async fn collect_batch(
                     true => lines.recv().await,
                     false => lines.try_recv().ok(),
                 };
-                match next.map(event) {
+                match next.map(parse_event) {
                     None => return batch,
                     Some(Ok(None)) => continue,
                     Some(Ok(Some(event))) => event,
@@ -194,7 +198,7 @@ async fn collect_batch(
             }
         };
         let again = event.id.as_ref().is_some_and(|id| !ids.insert(id.clone()));
-        if again || !room.take(event.text.len()) {
+        if again || !room.try_reserve(event.text.len()) {
             *waiting = Some(event);
             return batch;
         }
@@ -203,7 +207,7 @@ async fn collect_batch(
 }
 
 /// Parses a line as an event; returns `None` for an empty line.
-fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
+fn parse_event(line: InputLine) -> Result<Option<NumberedEvent>, WrongLine> {
     let wrong = |problem: String| WrongLine { line: line.number, problem };
     let bytes = line.text.map_err(|error| wrong(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| wrong("it is not UTF-8".to_owned()))?;
@@ -211,18 +215,18 @@ fn event(line: InputLine) -> Result<Option<Numbered>, WrongLine> {
     if text.is_empty() {
         return Ok(None);
     }
-    let members =
-        Members::read(text).map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
+    let members = JsonMembers::read(text)
+        .map_err(|error| wrong(format!("it is not a JSON object: {error}")))?;
     let id = members.text("id");
-    Ok(Some(Numbered { line: line.number, text: text.to_owned(), id }))
+    Ok(Some(NumberedEvent { line: line.number, text: text.to_owned(), id }))
 }
 
 /// Sends one batch. If it is refused because some events are already stored, splits it until each
 /// part is all stored or all new; an event that differs is reported by its line.
 async fn send_batch(
     client: &Client,
-    wanted: &args::Append,
-    events: &[Numbered],
+    wanted: &args::AppendArgs,
+    events: &[NumberedEvent],
     done: &mut AppendCounts,
     screen: &mut Screen,
 ) -> Outcome {
@@ -243,7 +247,7 @@ async fn send_batch(
         // From the second batch on, the precondition excludes concurrent writers.
         let at = wanted.if_position.map(|first| done.next.unwrap_or(first));
         match writer.append(part.iter().map(|event| &event.text), at, Some(&key)).await {
-            Ok(appended) => done.add(part.len() as u64, &appended, screen)?,
+            Ok(appended) => done.add_batch(part.len() as u64, &appended, screen)?,
             Err(error)
                 if error.code() == "idempotency_conflict" && is_divisible && parts.divide(part) => {
             }
@@ -255,7 +259,7 @@ async fn send_batch(
 
 impl AppendCounts {
     /// Adds an acknowledged batch to the counts and prints it.
-    fn add(&mut self, count: u64, appended: &WrittenBatch, screen: &mut Screen) -> Outcome {
+    fn add_batch(&mut self, count: u64, appended: &WrittenBatch, screen: &mut Screen) -> Outcome {
         if appended.repeated {
             self.known += count;
         } else {
@@ -266,10 +270,10 @@ impl AppendCounts {
         }
         self.next = appended.next_position.or(self.next);
         for notice in &appended.notices {
-            screen.note(printable(notice));
+            screen.print_note(escaped(notice));
         }
         if screen.json {
-            screen.answer(&appended.body)?;
+            screen.print_answer(&appended.body)?;
             screen.flush()?;
         }
         Ok(())
@@ -288,10 +292,10 @@ fn format_appended_before(done: &AppendCounts) -> String {
 /// Adds to a refusal the input lines that it concerns and the number of events stored before.
 fn add_lines_to_refusal(
     mut error: ClientError,
-    events: &[Numbered],
+    events: &[NumberedEvent],
     key: &str,
     done: &AppendCounts,
-) -> Failure {
+) -> CliError {
     let lines = match events {
         [] => String::new(),
         [one] => format!("line {}", one.line),
@@ -304,11 +308,11 @@ fn add_lines_to_refusal(
         let lines = line.map_or(lines, |line| format!("line {line}"));
         refusal.reword(format!("{lines}: {problem}{}", format_appended_before(done)), action);
     }
-    Failure::Client(error)
+    CliError::Client(error)
 }
 
 /// Returns the line of the event that a refusal names, if any, and the rest of its message.
-fn split_line_of_message<'a>(message: &'a str, events: &[Numbered]) -> (Option<u64>, &'a str) {
+fn split_line_of_message<'a>(message: &'a str, events: &[NumberedEvent]) -> (Option<u64>, &'a str) {
     let named = message.strip_prefix("events[").and_then(|rest| rest.split_once(']'));
     let found = named.and_then(|(index, rest)| {
         Some((
@@ -319,11 +323,15 @@ fn split_line_of_message<'a>(message: &'a str, events: &[Numbered]) -> (Option<u
     found.map_or((None, message), |(line, rest)| (Some(line), rest))
 }
 
-async fn create_empty(client: &Client, wanted: &args::Append, screen: &mut Screen) -> Outcome {
+async fn create_empty_session(
+    client: &Client,
+    wanted: &args::AppendArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let body = CreateSession { id: Some(wanted.session.to_string()), ..Default::default() };
-    match client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await {
-        Ok(session) if screen.json => screen.print(&session)?,
-        Ok(_) => screen.line(format!("created {}", wanted.session))?,
+    match client.call::<sessions::Create>(&NoParams {}, &NoQuery {}, &body).await {
+        Ok(session) if screen.json => screen.print_typed(&session)?,
+        Ok(_) => screen.print_line(format!("created {}", wanted.session))?,
         Err(error) if error.code() == "session_exists" => {}
         Err(error) => return Err(error.into()),
     }

@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use super::{
     args,
-    columns::columns,
+    columns::text_columns,
     config::Config,
-    failure::{Failure, Outcome, REFUSED},
-    health::Health,
+    failure::{CliError, Outcome, REFUSED},
+    health::StoreStatus,
     pause,
-    screen::{Screen, Tone, counted, one_line, size},
+    screen::{Screen, Tone, format_size, one_line, with_noun},
     values::Environment,
 };
 use crate::{
     client::ClientError,
     env::{Clock as _, clock::SystemClock, files},
     event::Timestamp,
-    hook::install::{AgentProgram, Holds, SetupPlaces, SetupScope, server_program},
+    hook::install::{AgentProgram, EntryKind, SetupPaths, SetupScope, server_program},
 };
 
 /// Free space below which a store is in danger, and below which it fails soon.
@@ -34,7 +34,7 @@ const AHEAD_MICROS: i64 = 300 * 1_000_000;
 /// Earliest plausible time; a clock before it was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
 
-/// Text for an agent that has none of our entries.
+/// Text for an agent without entries of this program.
 const NOT_INSTALLED: &str = "not installed";
 
 /// Columns before the text of a check.
@@ -80,13 +80,17 @@ fn fail(name: &'static str, found: impl Into<String>, action: impl Into<String>)
     Check { name, state: CheckState::Fail, found: found.into(), action: Some(action.into()) }
 }
 
-pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::collect(config, environment, true)?;
-    let checks = all(config, environment, &health, screen);
+pub(super) fn run_doctor(
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    let health = StoreStatus::collect(config, environment, true)?;
+    let checks = run_checks(config, environment, &health, screen);
     let count = |state| checks.iter().filter(|check| check.state == state).count() as u64;
     let (failed, warned) = (count(CheckState::Fail), count(CheckState::Warn));
     if screen.json {
-        screen.value(&json!({ "ok": failed == 0, "checks": checks }))?;
+        screen.print_json(&json!({ "ok": failed == 0, "checks": checks }))?;
     } else {
         for check in &checks {
             let tone = match check.state {
@@ -105,24 +109,24 @@ pub(super) fn doctor(config: &Config, environment: &Environment, screen: &mut Sc
                 false => vec![text],
             };
             for line in [Some(found), action].into_iter().flatten().flat_map(lines) {
-                screen.line(format!("{head}{line}"))?;
+                screen.print_line(format!("{head}{line}"))?;
                 head = " ".repeat(LEAD_COLUMNS);
             }
         }
         let summary = match (failed, warned) {
             (0, 0) => "No problems.".to_owned(),
-            _ => format!("{}, {}.", counted(failed, "problem"), counted(warned, "warning")),
+            _ => format!("{}, {}.", with_noun(failed, "problem"), with_noun(warned, "warning")),
         };
-        screen.line(summary)?;
+        screen.print_line(summary)?;
     }
-    if failed == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
+    if failed == 0 { Ok(()) } else { Err(CliError::Silent(REFUSED)) }
 }
 
 /// Wraps a text between words only: a path is never broken, even if it exceeds the width.
 fn wrap_at_words(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        match lines.last_mut().filter(|line| columns(line) + 1 + columns(word) <= width) {
+        match lines.last_mut().filter(|line| text_columns(line) + 1 + text_columns(word) <= width) {
             Some(line) => *line = format!("{line} {word}"),
             None => lines.push(word.to_owned()),
         }
@@ -131,62 +135,67 @@ fn wrap_at_words(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Runs every check, in the order of printing.
-fn all(config: &Config, environment: &Environment, health: &Health, screen: &Screen) -> Vec<Check> {
+fn run_checks(
+    config: &Config,
+    environment: &Environment,
+    health: &StoreStatus,
+    screen: &Screen,
+) -> Vec<Check> {
     let mut checks = vec![ok("version", args::version())];
     let file = config.file.as_ref().map(|path| path.display().to_string());
     checks.push(ok("configuration", file.unwrap_or_else(|| "no file; defaults".to_owned())));
     if config.url.is_none() {
         checks.push(check_directory(&config.data_dir, health));
     }
-    checks.push(owner(config, health));
+    checks.push(check_owner(config, health));
     if config.url.is_none() {
         checks.push(check_space(health));
-        checks.push(keys(health));
+        checks.push(check_keys(health));
     }
     for (agent, hooks, tools) in [
         (AgentProgram::ClaudeCode, "hooks of claude", "tools of claude"),
         (AgentProgram::Codex, "hooks of codex", "tools of codex"),
     ] {
-        let found = check_installed(agent, hooks, Holds::is_hooks, environment);
-        checks.push(check_fired(agent, found, health));
+        let found = check_installed(agent, hooks, EntryKind::is_hooks, environment);
+        checks.push(check_hooks_ran(agent, found, health));
         checks.push(check_installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
     checks.push(check_recording(config, screen));
     checks.push(check_imports(health));
-    checks.push(clock(health));
+    checks.push(check_clock(health));
     if config.url.is_none() {
-        checks.push(last_error(config, health));
+        checks.push(check_last_error(config, health));
     }
     checks
 }
 
 fn check_recording(config: &Config, screen: &Screen) -> Check {
     let name = "recording";
-    match (pause::described(config, screen), config.gate.file()) {
+    match (pause::describe_recording(config, screen), config.gate.pauses_path()) {
         ((found, false), _) => ok(name, found),
         ((found, true), _) if !config.gate.is_on() => {
             warn(name, found, "set record to on, in the settings file or SESSIONLOG_RECORD")
         }
-        ((found, true), Some(file)) if config.gate.pauses().is_err() => {
+        ((found, true), Some(file)) if config.gate.read_pauses().is_err() => {
             warn(name, found, format!("remove {}, which is no list of pauses", file.display()))
         }
         ((found, true), _) => warn(name, found, "`sessionlog unpause` records again"),
     }
 }
 
-fn check_imports(health: &Health) -> Check {
+fn check_imports(health: &StoreStatus) -> Check {
     let name = "imports";
     let Some((session, types)) = health.unknown.first() else {
         return ok(name, "no record of an unknown type");
     };
-    let sessions = counted(health.unknown.len() as u64, "session");
+    let sessions = with_noun(health.unknown.len() as u64, "session");
     let found = format!("records of unknown types in {sessions}; in {session}: {types}");
     warn(name, found, "update sessionlog, then import again; the records are kept whole")
 }
 
-fn check_directory(path: &Path, health: &Health) -> Check {
+fn check_directory(path: &Path, health: &StoreStatus) -> Check {
     let (name, shown) = ("data directory", path.display().to_string());
-    match files::look(path) {
+    match files::path_info(path) {
         Err(error) => fail(name, format!("{shown}: {error}"), "make it readable, or name another"),
         Ok(None) => warn(
             name,
@@ -196,7 +205,7 @@ fn check_directory(path: &Path, health: &Health) -> Check {
         Ok(Some(found)) if !found.is_dir => {
             fail(name, format!("{shown} is not a directory"), "name another with --data-dir")
         }
-        Ok(Some(_)) if !files::is_own_dir(path) => {
+        Ok(Some(_)) if !files::is_private_dir(path) => {
             fail(name, format!("{shown} belongs to another user"), "name another with --data-dir")
         }
         // A directory that is not a store keeps its mode.
@@ -214,7 +223,7 @@ fn check_directory(path: &Path, health: &Health) -> Check {
     }
 }
 
-fn owner(config: &Config, health: &Health) -> Check {
+fn check_owner(config: &Config, health: &StoreStatus) -> Check {
     let name = if config.url.is_some() { "server" } else { "owner" };
     match (&health.sessions, &health.owner) {
         (Err(problem), _) => {
@@ -255,12 +264,13 @@ fn runs_another_build(pid: u64) -> bool {
     own.zip(other).is_some_and(|(own, other)| own != other)
 }
 
-fn check_space(health: &Health) -> Check {
+fn check_space(health: &StoreStatus) -> Check {
     let name = "disk space";
     let Some(free) = health.free else {
         return warn(name, "unknown", "check the file system of the data directory");
     };
-    let found = format!("{} free, {} used", size(free.bytes), size(health.bytes_on_disk));
+    let found =
+        format!("{} free, {} used", format_size(free.bytes), format_size(health.bytes_on_disk));
     if free.inodes == Some(0) {
         return fail(name, format!("{found}, no inode free"), "remove files: each takes an inode");
     }
@@ -271,7 +281,7 @@ fn check_space(health: &Health) -> Check {
     }
 }
 
-fn keys(health: &Health) -> Check {
+fn check_keys(health: &StoreStatus) -> Check {
     let name = "keys";
     match &health.keys {
         None => ok(name, "no store yet"),
@@ -290,7 +300,7 @@ fn keys(health: &Health) -> Check {
 fn check_installed(
     agent: AgentProgram,
     name: &'static str,
-    among: impl Fn(Holds) -> bool,
+    among: impl Fn(EntryKind) -> bool,
     environment: &Environment,
 ) -> Check {
     let Some(home) = environment.text("HOME").map(PathBuf::from) else {
@@ -298,10 +308,10 @@ fn check_installed(
     };
     let settings = environment.text(agent.variable()).map(PathBuf::from);
     let project = std::env::current_dir().unwrap_or_else(|_| home.clone());
-    let places = SetupPlaces { home, settings, project };
+    let places = SetupPaths { home, settings, project };
     let mut programs = Vec::new();
     for scope in [SetupScope::User, SetupScope::Project] {
-        for target in agent.targets(scope, &places) {
+        for target in agent.settings_files(scope, &places) {
             if !among(target.holds) {
                 continue;
             }
@@ -328,7 +338,7 @@ fn check_installed(
 }
 
 /// Checks that installed hooks have recorded something, and reports the last time.
-fn check_fired(agent: AgentProgram, found: Check, health: &Health) -> Check {
+fn check_hooks_ran(agent: AgentProgram, found: Check, health: &StoreStatus) -> Check {
     if found.state != CheckState::Ok || found.found == NOT_INSTALLED || health.sessions.is_err() {
         return found;
     }
@@ -347,7 +357,7 @@ fn check_fired(agent: AgentProgram, found: Check, health: &Health) -> Check {
     }
 }
 
-/// Returns the programs of our hooks: the first word of each command that ends in `hook`.
+/// Returns the programs of installed hooks: the first word of each command ending in `hook`.
 fn hook_programs(settings: &Value) -> Vec<String> {
     match settings {
         Value::String(text) if text.contains("sessionlog") && text.ends_with(" hook") => {
@@ -366,17 +376,17 @@ fn hook_programs(settings: &Value) -> Vec<String> {
 /// Resolves the path of a command's program.
 fn resolve_program(program: &str, environment: &Environment) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
-        let found = files::look(path).ok().flatten();
+        let found = files::path_info(path).ok().flatten();
         found.is_some_and(|found| !found.is_dir && found.mode & 0o111 != 0)
     };
     if program.contains('/') {
-        return files::canonical(Path::new(program)).ok().filter(runs);
+        return files::canonicalize(Path::new(program)).ok().filter(runs);
     }
-    let mut places = environment.on_path(program).into_iter();
-    places.find_map(|place| files::canonical(&place).ok().filter(runs))
+    let mut places = environment.candidates_on_path(program).into_iter();
+    places.find_map(|place| files::canonicalize(&place).ok().filter(runs))
 }
 
-fn clock(health: &Health) -> Check {
+fn check_clock(health: &StoreStatus) -> Check {
     let (name, now) = ("clock", SystemClock::new().now());
     let set = "set the clock of this machine; `timedatectl` shows it";
     if Timestamp::parse(EARLIEST).is_some_and(|earliest| now < earliest) {
@@ -390,7 +400,7 @@ fn clock(health: &Health) -> Check {
     }
 }
 
-fn last_error(config: &Config, health: &Health) -> Check {
+fn check_last_error(config: &Config, health: &StoreStatus) -> Check {
     let name = "last error";
     match &health.last_error {
         None => ok(name, "none"),

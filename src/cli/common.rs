@@ -9,7 +9,7 @@ use crate::event::SessionId;
 
 /// Flags of every verb.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct Common {
+pub(super) struct CommonFlags {
     #[command(flatten)]
     pub(super) flags: Flags,
     /// Print JSON, as the HTTP API answers
@@ -29,7 +29,7 @@ pub(super) struct Common {
     pub(super) config: Option<PathBuf>,
 }
 
-pub(super) fn session(text: &str) -> Result<SessionId, String> {
+pub(super) fn parse_session_id(text: &str) -> Result<SessionId, String> {
     SessionId::new(text)
         .map_err(|error| format!("{error}; an id is [A-Za-z0-9][A-Za-z0-9._-]{{0,127}}"))
 }

@@ -12,7 +12,7 @@ use clap_complete::{
 };
 
 use super::{
-    common::Common,
+    common::CommonFlags,
     config::Config,
     connect,
     failure::{DONE, Outcome, USAGE},
@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     api::sessions::Session,
-    verbs::{Nowhere, sessions},
+    verbs::{NoParams, sessions},
 };
 
 /// Environment variable in which a shell's completion script names the shell.
@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const TITLE_CHARS: usize = 40;
 
 /// Handles a completion request of a shell; returns `None` in any other run.
-pub(super) fn answer(command: fn() -> Command) -> Option<ExitCode> {
+pub(super) fn handle_completion(command: fn() -> Command) -> Option<ExitCode> {
     std::env::var_os(VARIABLE)?;
     if is_split_word() {
         return Some(ExitCode::from(DONE));
@@ -61,20 +61,21 @@ fn is_split_word() -> bool {
 }
 
 /// Prints the completion script of a shell.
-pub(super) fn script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
+pub(super) fn print_script(shell: clap_complete::Shell, screen: &mut Screen) -> Outcome {
     let name = "sessionlog";
     let mut script = Vec::new();
     if let Some(completer) = Shells::builtins().completer(&shell.to_string()) {
         completer.write_registration(VARIABLE, name, name, name, &mut script)?;
     }
-    Ok(screen.raw(&script)?)
+    Ok(screen.write_raw(&script)?)
 }
 
 /// Returns a completer for session ids.
-pub(super) fn ids() -> ArgValueCompleter {
+pub(super) fn id_completer() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let typed = typed.to_string_lossy();
-        let named = fetch_newest().into_iter().filter(|session| session.id.starts_with(&*typed));
+        let named =
+            fetch_newest_sessions().into_iter().filter(|session| session.id.starts_with(&*typed));
         let candidate = |session: Session| {
             let title = session.title.map(|title| one_line(&title, TITLE_CHARS).into());
             CompletionCandidate::new(session.id).help(title)
@@ -83,21 +84,22 @@ pub(super) fn ids() -> ArgValueCompleter {
     })
 }
 
-/// Returns the newest sessions that match the words typed; none if the store does not respond.
-fn fetch_newest() -> Vec<Session> {
+/// Fetches the newest sessions of the store that the typed flags select; none if it is silent.
+fn fetch_newest_sessions() -> Vec<Session> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     let found = || {
         let rest = Arg::new("rest").num_args(0..).allow_hyphen_values(true);
-        let command = Common::augment_args(Command::new("sessionlog").arg(rest));
+        let command = CommonFlags::augment_args(Command::new("sessionlog").arg(rest));
         let typed = command.ignore_errors(true).disable_help_flag(true).get_matches_from(words);
-        let config = Config::load(&Common::from_arg_matches(&typed).ok()?, &environment).ok()?;
+        let config =
+            Config::load(&CommonFlags::from_arg_matches(&typed).ok()?, &environment).ok()?;
         connect::check_directory(&config).ok()?;
-        let client = connect::client(&config, &environment).ok()?;
+        let client = connect::create_client(&config, &environment).ok()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let query = sessions::ListQuery { limit: Some(IDS_MAX), ..Default::default() };
         let list = runtime.block_on(async {
-            let list = client.call::<sessions::List>(&Nowhere {}, &query, &());
+            let list = client.call::<sessions::ListSessions>(&NoParams {}, &query, &());
             tokio::time::timeout(PATIENCE, list).await.ok()?.ok()
         });
         runtime.shutdown_background();

@@ -11,26 +11,26 @@ use std::{
 use url::Url;
 
 use super::{
-    common::Common,
+    common::CommonFlags,
     embedder::EmbedderSource,
     foreign,
     interfaces::Interfaces,
     keys::{self, KeySource},
-    layers::{self, Layer},
+    layers::{self, SettingsLayer},
     secrets::SecretsSource,
     settings::{SETTINGS, Setting},
     values::{
         ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG, SettingValue, SettingValues,
-        duration, server, size,
+        parse_duration, parse_server_url, parse_size,
     },
 };
 use crate::{
     env::LockRule,
-    hook::Gate,
+    hook::RecordingGate,
     mcp::Extractor,
     secrets::Recogniser,
-    service::{Monitor, RestoreOptions, SearchOptions},
-    store::{Lifetimes, local::Options},
+    service::{ContextLimits, RestoreOptions, SearchOptions},
+    store::{Lifetimes, local::StoreOptions},
 };
 
 /// Log levels, as listed in an error.
@@ -40,7 +40,7 @@ const SEGMENT_BYTES_MIN: u64 = 4 << 10;
 const SETTLE_AFTER_MIN: Duration = Duration::from_millis(10);
 
 /// The store that the settings select, and the source of its keys.
-pub(super) struct StorePlace {
+pub(super) struct StoreLocation {
     pub(super) data_dir: PathBuf,
     /// Normalised address of the server of the store; `None` for the data directory's store.
     pub(super) server: Option<String>,
@@ -70,8 +70,8 @@ pub(super) struct Config {
     /// Embedder for the search.
     pub(super) embedder: EmbedderSource,
     /// Bounds of a model's context window.
-    pub(super) monitor: Monitor,
-    /// Maximum tokens that a hook pages back in.
+    pub(super) monitor: ContextLimits,
+    /// Maximum tokens that a hook injects into a context.
     pub(super) hook_tokens: usize,
     /// Maximum of these tokens for passages of earlier sessions.
     pub(super) hook_recall: usize,
@@ -80,13 +80,13 @@ pub(super) struct Config {
     pub(super) url: Option<Url>,
     /// An invalid address; kept only where a wrong setting is tolerated.
     unreachable: Option<String>,
-    pub(super) store: Options,
+    pub(super) store: StoreOptions,
     /// Source of the store's master key.
     pub(super) keys: KeySource,
     /// Source of the rules for secrets that front ends remove from records.
     pub(super) secrets: SecretsSource,
     /// Rules for the events of other programs that front ends record.
-    pub(super) gate: Gate,
+    pub(super) gate: RecordingGate,
     /// Settings of the interfaces: credentials accepted, and those a client sends.
     pub(super) interfaces: Interfaces,
     /// The configuration file that was read.
@@ -96,32 +96,38 @@ pub(super) struct Config {
 
 impl Config {
     /// Loads the settings from all layers.
-    pub(super) fn load(common: &Common, environment: &Environment) -> Result<Self, ConfigError> {
-        let (file, from_file) = layers::file(common, environment)?;
-        let (defaults, flags) = (layers::defaults(environment), layers::flags(common));
-        let layers = [defaults, from_file, layers::variables(environment)?, flags];
-        let mut found: Vec<SettingValue> =
-            SETTINGS.iter().map(|setting| find(&layers, setting, file.as_deref())).collect();
-        found.extend(keys::found(environment));
+    pub(super) fn load(
+        common: &CommonFlags,
+        environment: &Environment,
+    ) -> Result<Self, ConfigError> {
+        let (file, from_file) = layers::read_file_layer(common, environment)?;
+        let (defaults, flags) = (layers::default_layer(environment), layers::flag_layer(common));
+        let layers = [defaults, from_file, layers::environment_layer(environment)?, flags];
+        let mut found: Vec<SettingValue> = SETTINGS
+            .iter()
+            .map(|setting| find_setting(&layers, setting, file.as_deref()))
+            .collect();
+        found.extend(keys::list_settings(environment));
         Self::parse(found, file, environment)
     }
 
     /// Loads the settings of the store and the secret rules when [`Config::load`] fails: a wrong
     /// setting must not hide which store is used, its key, or which texts are secrets.
-    pub(super) fn of_store(
-        common: &Common,
+    pub(super) fn load_for_store(
+        common: &CommonFlags,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         const OF_STORE: [&str; 7] =
             ["data_dir", "key_file", "key_command", "secrets_file", "url", "record", "exclude"];
-        let (file, layers) = layers::salvaged(common, environment, &OF_STORE)?;
-        let layers: Vec<Layer> =
-            [layers::defaults(environment)].into_iter().chain(layers).collect();
-        let found = SETTINGS.iter().map(|setting| find(&layers, setting, file.as_deref()));
+        let (file, layers) = layers::read_lenient_layers(common, environment, &OF_STORE)?;
+        let layers: Vec<SettingsLayer> =
+            [layers::default_layer(environment)].into_iter().chain(layers).collect();
+        let found = SETTINGS.iter().map(|setting| find_setting(&layers, setting, file.as_deref()));
         let mut found: Vec<SettingValue> = found.collect();
         // An invalid address still identifies a store that differs from every existing one.
         let is_wrong = |url: &&mut SettingValue| {
-            url.name == "url" && url.value.as_deref().is_some_and(|text| server(text).is_none())
+            url.name == "url"
+                && url.value.as_deref().is_some_and(|text| parse_server_url(text).is_none())
         };
         let wrong = found.iter_mut().find(is_wrong).and_then(|url| url.value.take());
         let mut config = Self::parse(found, file.clone(), environment)?;
@@ -130,12 +136,12 @@ impl Config {
     }
 
     /// Returns the configured store and the source of its keys.
-    pub(super) fn store_place(&self) -> StorePlace {
+    pub(super) fn store_location(&self) -> StoreLocation {
         let server = self.url.as_ref().map(|url| {
             let path = url.path().trim_end_matches('/');
             format!("{}{path}", url.origin().ascii_serialization())
         });
-        StorePlace {
+        StoreLocation {
             data_dir: self.data_dir.clone(),
             server: server.or_else(|| self.unreachable.clone()),
             keys: self.keys.clone(),
@@ -148,7 +154,7 @@ impl Config {
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
         let settings = SettingValues(&found);
-        let parse_url = |text: &str| server(text);
+        let parse_url = |text: &str| parse_server_url(text);
         let url = settings.parse("url", "an address such as http://127.0.0.1:7717", parse_url)?;
         let base = file.as_deref().and_then(Path::parent);
         let path = |name: &str| {
@@ -159,13 +165,14 @@ impl Config {
         let given = |name: &str| settings.get(name).and_then(|found| found.value.clone());
         let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
         // A server has its own key.
-        foreign::check_key(environment, keys.are_given() || url.is_some())?;
+        foreign::check_encryption_key(environment, keys.is_configured() || url.is_some())?;
         let roots = settings.text("files_roots").split(':').filter(|path| !path.is_empty());
         let files_roots: Vec<PathBuf> =
             roots.map(|path| resolve_path(path, None, environment)).collect();
         let listen = "an address such as 127.0.0.1:7717";
         let idle = "a duration such as 500ms, 60s or 4h";
-        let tokens = |name| number(settings, name, "a whole number, 0 for none").map(to_usize);
+        let tokens =
+            |name| parse_number(settings, name, "a whole number, 0 for none").map(to_usize);
         let has_path = |text: &str| (!text.is_empty()).then_some(());
         settings.parse("data_dir", "a path", has_path)?;
         Ok(Self {
@@ -179,21 +186,21 @@ impl Config {
             listen: settings
                 .parse("listen", listen, |text| text.parse().ok())?
                 .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0))),
-            log: settings.parse("log", LOG_LEVELS, log_level)?.unwrap_or_default(),
-            owner_idle: settings.parse("owner_idle", idle, duration)?.unwrap_or_default(),
+            log: settings.parse("log", LOG_LEVELS, parse_log_level)?.unwrap_or_default(),
+            owner_idle: settings.parse("owner_idle", idle, parse_duration)?.unwrap_or_default(),
             checkpoint_every: parse_duration_setting(settings, "checkpoint_interval", "600s")?,
-            max_steps: number(settings, "max_steps", "a whole number, 0 for no limit")?,
+            max_steps: parse_number(settings, "max_steps", "a whole number, 0 for no limit")?,
             search: SearchOptions {
-                enabled: settings.is_first("search", ["on", "off"])?,
+                enabled: settings.is_first_of("search", ["on", "off"])?,
                 memory_bytes_max: settings
-                    .parse("search_memory", "a size such as 64MiB", size)?
+                    .parse("search_memory", "a size such as 64MiB", parse_size)?
                     .map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
             },
-            restore: restore(settings, &files_roots)?,
+            restore: parse_restore_options(settings, &files_roots)?,
             files_roots,
-            extractors: extractors(settings)?,
+            extractors: parse_extractors(settings)?,
             embedder: EmbedderSource::parse(settings, path("embedder_key_file"))?,
-            monitor: monitor(settings)?,
+            monitor: parse_monitor(settings)?,
             hook_wait: parse_duration_setting(settings, "hook_wait", "1500ms")?,
             hook_tokens: tokens("hook_tokens")?,
             hook_recall: tokens("hook_recall")?,
@@ -201,8 +208,11 @@ impl Config {
             unreachable: None,
             store: parse_store_options(settings)?,
             keys,
-            secrets: SecretsSource { rules: rules(settings)?, file: path("secrets_file") },
-            gate: gate(settings, environment)?,
+            secrets: SecretsSource {
+                rules: parse_secret_rules(settings)?,
+                file: path("secrets_file"),
+            },
+            gate: build_gate(settings, environment)?,
             interfaces: Interfaces::parse(settings, &path)?,
             file: file.clone(),
             found,
@@ -215,7 +225,7 @@ impl Config {
     }
 
     /// Returns the settings, each with its source.
-    pub(super) fn listed(&self) -> impl Iterator<Item = &SettingValue> {
+    pub(super) fn setting_values(&self) -> impl Iterator<Item = &SettingValue> {
         self.found.iter()
     }
 
@@ -227,8 +237,8 @@ impl Config {
         })
     }
 
-    /// Returns the log filter, when it is configured.
-    pub(super) fn log_chosen(&self) -> Option<&str> {
+    /// Returns the log filter, if configured.
+    pub(super) fn configured_log(&self) -> Option<&str> {
         let chosen = self.settings().get("log").is_some_and(|found| found.source != DEFAULT);
         chosen.then_some(self.log.as_str())
     }
@@ -236,10 +246,10 @@ impl Config {
     /// Returns the settings that an owner and its front ends must share, as normalised `name=value`
     /// pairs separated by blanks. Every caller of the owner may read it: a secret setting must be
     /// hashed in it.
-    pub(super) fn digest(&self) -> String {
+    pub(super) fn config_digest(&self) -> String {
         let one = |found: &SettingValue| {
             let value = found.value.as_deref().unwrap_or_default();
-            let bytes = size(value).map(|bytes| bytes.to_string());
+            let bytes = parse_size(value).map(|bytes| bytes.to_string());
             format!("{}={}", found.name, bytes.as_deref().unwrap_or(value).replace(' ', "_"))
         };
         let shared = self.found.iter().filter(|found| found.shared);
@@ -247,26 +257,28 @@ impl Config {
     }
 }
 
-/// Parses the setting for secret rules.
-fn rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {
+fn parse_secret_rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {
     let wanted = "on, off, or rules to leave out such as -jwt,-cookie";
     let parse = |text: &str| Recogniser::parse(text, "").ok().map(|_| text.to_owned());
     Ok(settings.parse("secrets", wanted, parse)?.unwrap_or_default())
 }
 
 /// Builds the gate that decides what is recorded.
-fn gate(settings: SettingValues<'_>, environment: &Environment) -> Result<Gate, ConfigError> {
+fn build_gate(
+    settings: SettingValues<'_>,
+    environment: &Environment,
+) -> Result<RecordingGate, ConfigError> {
     let home = environment.directory("HOME");
-    let file = environment.home_or("XDG_STATE_HOME", ".local/state");
+    let file = environment.dir_or_below_home("XDG_STATE_HOME", ".local/state");
     let file = file.map(|state| state.join("sessionlog/paused.json"));
-    let records = settings.is_first("record", ["on", "off"])?;
+    let records = settings.is_first_of("record", ["on", "off"])?;
     // An owner has no home directory and records nothing; a front end without one does not record
     // in a directory that a glob matches.
     let any = || Some(home.clone().unwrap_or_else(|| PathBuf::from("/")));
-    let parse = |globs| Gate::new(true, globs, any(), None).ok().map(|_| globs);
+    let parse = |globs| RecordingGate::new(true, globs, any(), None).ok().map(|_| globs);
     let exclude = settings.parse("exclude", "globs such as ~/private, **/secret", parse)?;
-    let gate = Gate::new(records, exclude.unwrap_or_default(), home, file);
-    Ok(gate.unwrap_or_else(|_| Gate::closed()))
+    let gate = RecordingGate::new(records, exclude.unwrap_or_default(), home, file);
+    Ok(gate.unwrap_or_else(|_| RecordingGate::new_closed()))
 }
 
 /// Converts a number to `usize`, saturating.
@@ -274,8 +286,8 @@ fn to_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// Parses a numeric setting; returns 0 where it is not set.
-fn number(settings: SettingValues<'_>, name: &str, wanted: &str) -> Result<u64, ConfigError> {
+/// Parses a numeric setting; returns 0 if it is not set.
+fn parse_number(settings: SettingValues<'_>, name: &str, wanted: &str) -> Result<u64, ConfigError> {
     Ok(settings.parse(name, wanted, |text| text.parse().ok())?.unwrap_or_default())
 }
 
@@ -286,19 +298,19 @@ fn parse_duration_setting(
     example: &str,
 ) -> Result<Duration, ConfigError> {
     let wanted = format!("a duration such as {example}, or 0s");
-    Ok(settings.parse(name, &wanted, duration)?.unwrap_or_default())
+    Ok(settings.parse(name, &wanted, parse_duration)?.unwrap_or_default())
 }
 
 /// Parses the settings of the token monitor.
-fn monitor(settings: SettingValues<'_>) -> Result<Monitor, ConfigError> {
+fn parse_monitor(settings: SettingValues<'_>) -> Result<ContextLimits, ConfigError> {
     let tokens = |name| settings.parse(name, "a whole number of tokens", |text| text.parse().ok());
     let share = |text: &str| text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     let threshold = "a share from 0 to 1, such as 0.75";
-    let usual = Monitor::default();
+    let usual = ContextLimits::default();
     // Token counts are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
     let percent = |share: f64| (share * 100.0).round() as u64;
-    Ok(Monitor {
+    Ok(ContextLimits {
         limit: tokens("token_limit")?.unwrap_or(usual.limit),
         threshold_percent: settings
             .parse("token_threshold", threshold, share)?
@@ -308,7 +320,7 @@ fn monitor(settings: SettingValues<'_>) -> Result<Monitor, ConfigError> {
 }
 
 /// Parses a list of extractor servers separated by `;`.
-fn extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError> {
+fn parse_extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError> {
     let each = |text: &str| -> Option<Vec<Extractor>> {
         let texts = text.split(';').filter(|text| !text.trim().is_empty());
         texts.map(Extractor::parse).collect()
@@ -317,8 +329,7 @@ fn extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, ConfigError
     Ok(settings.parse("extractors", wanted, each)?.unwrap_or_default())
 }
 
-/// Parses the settings of a restore.
-fn restore(
+fn parse_restore_options(
     settings: SettingValues<'_>,
     files_roots: &[PathBuf],
 ) -> Result<RestoreOptions, ConfigError> {
@@ -335,9 +346,8 @@ fn restore(
     })
 }
 
-/// Parses the settings of the store.
-fn parse_store_options(settings: SettingValues<'_>) -> Result<Options, ConfigError> {
-    let after = |text: &str| duration(text).filter(|after| *after >= SETTLE_AFTER_MIN);
+fn parse_store_options(settings: SettingValues<'_>) -> Result<StoreOptions, ConfigError> {
+    let after = |text: &str| parse_duration(text).filter(|after| *after >= SETTLE_AFTER_MIN);
     let wanted = "a duration from 10ms on, such as 5s";
     let settle_after = settings.parse("settle_after", wanted, after)?.unwrap_or(SETTLE_AFTER_MIN);
     let lifetimes = Lifetimes {
@@ -348,10 +358,10 @@ fn parse_store_options(settings: SettingValues<'_>) -> Result<Options, ConfigErr
     };
     let bytes = |name: &str, least: u64| {
         let wanted = format!("a size from {least} bytes on, such as 32MiB");
-        let parse = |text: &str| size(text).filter(|bytes| *bytes >= least);
+        let parse = |text: &str| parse_size(text).filter(|bytes| *bytes >= least);
         Ok::<_, ConfigError>(settings.parse(name, &wanted, parse)?.unwrap_or(least))
     };
-    Ok(Options {
+    Ok(StoreOptions {
         journal_file_bytes: bytes("journal_file_bytes", JOURNAL_FILE_BYTES_MIN)?,
         journal_retained_bytes: bytes("journal_retained_bytes", JOURNAL_FILE_BYTES_MIN)?,
         segment_bytes_max: bytes("segment_bytes_max", SEGMENT_BYTES_MIN)?,
@@ -359,14 +369,14 @@ fn parse_store_options(settings: SettingValues<'_>) -> Result<Options, ConfigErr
         scrub_every: parse_duration_setting(settings, "scrub_interval", "24h")?,
         lifetimes,
         warm_bytes_max: to_usize(bytes("warm_bytes_max", 0)?),
-        compression: settings.is_first("compression", ["on", "off"])?,
-        ..Options::default()
+        compression: settings.is_first_of("compression", ["on", "off"])?,
+        ..StoreOptions::default()
     })
 }
 
 /// Returns a setting with the value of the last layer that has it.
-fn find(layers: &[Layer], setting: &Setting, file: Option<&Path>) -> SettingValue {
-    let one = |layer: &Layer| Some((layer.kind, layer.values.get(setting.name)?.clone()));
+fn find_setting(layers: &[SettingsLayer], setting: &Setting, file: Option<&Path>) -> SettingValue {
+    let one = |layer: &SettingsLayer| Some((layer.kind, layer.values.get(setting.name)?.clone()));
     let (kind, value) = layers.iter().rev().find_map(one).unzip();
     let kind = kind.unwrap_or(DEFAULT);
     let source = match kind {
@@ -376,7 +386,7 @@ fn find(layers: &[Layer], setting: &Setting, file: Option<&Path>) -> SettingValu
         other => other.to_owned(),
     };
     let Setting { name, shared, secret, .. } = *setting;
-    SettingValue { name, value, source, help: setting.help(), shared, secret }
+    SettingValue { name, value, source, help: setting.help_text(), shared, secret }
 }
 
 /// Resolves the path of a setting: `~/` is the home directory, a relative path is below `base` (a
@@ -390,7 +400,7 @@ fn resolve_path(text: &str, base: Option<&Path>, environment: &Environment) -> P
 }
 
 /// Parses a log level by its name; a number is rejected.
-fn log_level(text: &str) -> Option<String> {
+fn parse_log_level(text: &str) -> Option<String> {
     let is_level = text.parse::<tracing::level_filters::LevelFilter>().is_ok();
     (is_level && text.parse::<u64>().is_err()).then(|| text.to_owned())
 }
@@ -399,23 +409,23 @@ fn log_level(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn config(variables: &[(&str, &str)]) -> Config {
+    fn load_config(variables: &[(&str, &str)]) -> Config {
         let all = [&[("HOME", "/h")], variables].concat();
         let pair = |(name, value): (&str, &str)| (name.to_owned(), value.into());
         let environment = Environment { variables: all.into_iter().map(pair).collect() };
-        Config::load(&Common::default(), &environment).expect("loaded")
+        Config::load(&CommonFlags::default(), &environment).expect("loaded")
     }
 
     #[test]
-    fn the_defaults_in_the_help_are_those_of_the_store() {
-        let store = config(&[]).store;
-        assert_eq!(format!("{store:?}"), format!("{:?}", Options::default()));
+    fn the_default_settings_equal_the_default_store_options() {
+        let store = load_config(&[]).store;
+        assert_eq!(format!("{store:?}"), format!("{:?}", StoreOptions::default()));
     }
 
     #[test]
-    fn a_setting_in_the_environment_sets_its_store_option() {
-        assert_eq!(config(&[]).monitor, Monitor::default());
-        let set = config(&[
+    fn settings_in_the_environment_override_the_defaults() {
+        assert_eq!(load_config(&[]).monitor, ContextLimits::default());
+        let set = load_config(&[
             ("SESSIONLOG_TOKEN_LIMIT", "1000"),
             ("SESSIONLOG_TOKEN_THRESHOLD", "0.5"),
             ("SESSIONLOG_TOKEN_MARGIN", "7"),
@@ -423,7 +433,7 @@ mod tests {
             ("SESSIONLOG_TTL", "1h"),
             ("SESSIONLOG_GRACE", "0s"),
         ]);
-        assert_eq!(set.monitor, Monitor { limit: 1_000, threshold_percent: 50, margin: 7 });
+        assert_eq!(set.monitor, ContextLimits { limit: 1_000, threshold_percent: 50, margin: 7 });
         assert_eq!((set.max_steps, set.store.lifetimes.grace), (7, Duration::ZERO));
         assert_eq!(set.store.lifetimes.hot, Duration::from_secs(3_600));
     }
@@ -436,17 +446,17 @@ mod tests {
             (&[("XDG_DATA_HOME", "x")], "/h/.local/share/sessionlog"),
             (&[("SESSIONLOG_DATA_DIR", "~/a")], "/h/a"),
         ] {
-            assert_eq!(config(variables).data_dir, Path::new(expected), "{variables:?}");
+            assert_eq!(load_config(variables).data_dir, Path::new(expected), "{variables:?}");
         }
         let home = tempfile::tempdir().expect("a temporary directory");
         let file = home.path().join("sessionlog.toml");
         std::fs::write(&file, "data_dir = \"d\"\n").expect("written");
-        let common = Common { config: Some(file), ..Common::default() };
+        let common = CommonFlags { config: Some(file), ..CommonFlags::default() };
         let environment = Environment { variables: [("HOME".to_owned(), "/h".into())].into() };
         let config = Config::load(&common, &environment).expect("loaded");
         assert_eq!(config.data_dir, home.path().join("d"), "relative to the file that says so");
         let homeless = Environment { variables: Default::default() };
-        assert!(Config::load(&Common::default(), &homeless).is_err());
+        assert!(Config::load(&CommonFlags::default(), &homeless).is_err());
     }
 
     #[test]
@@ -462,7 +472,7 @@ mod tests {
             ("-1s", None),
             ("1w", None),
         ] {
-            assert_eq!(duration(text), expected.map(Duration::from_millis), "{text:?}");
+            assert_eq!(parse_duration(text), expected.map(Duration::from_millis), "{text:?}");
         }
     }
 }

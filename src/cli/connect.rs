@@ -11,18 +11,18 @@ use std::{
 
 use super::{
     config::Config,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     settings::PREFIX,
     values::Environment,
 };
 use crate::{
-    client::{Client, OwnerStart, OwnerTarget, Target},
+    client::{Client, ClientTarget, OwnerStart, OwnerTarget},
     env::{
         Entropy, LOCK_FILE, entropy::SystemEntropy, files, host::OwnerSocket, project::Project,
-        short_of,
+        shortage,
     },
-    mcp::Local,
-    service::way_to_room,
+    mcp::LocalSettings,
+    service::disk_full_advice,
     store::local::OpenError,
 };
 
@@ -45,36 +45,39 @@ const REPLACED: [&str; 13] = [
 ];
 
 /// File names that identify a directory as a store, or as the remains of one.
-const OF_A_STORE: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
+const STORE_FILES: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
 
 /// Creates a client for the configured store.
-pub(super) fn client(config: &Config, environment: &Environment) -> Outcome<Client> {
+pub(super) fn create_client(config: &Config, environment: &Environment) -> Outcome<Client> {
     match &config.url {
         Some(url) => {
-            let shown = config.interfaces.shown()?;
-            Ok(Client::with_credentials(Target::Server(url.clone()), random_text(), shown)?)
+            let shown = config.interfaces.read_credentials()?;
+            Ok(Client::with_credentials(ClientTarget::Server(url.clone()), random_text(), shown)?)
         }
-        None => Ok(Client::new(Target::Owner(owner(config, environment)?), random_text())?),
+        None => Ok(Client::new(
+            ClientTarget::Owner(startable_owner(config, environment)?),
+            random_text(),
+        )?),
     }
 }
 
 /// Creates the part of a front end that works on local files.
-pub(super) fn local(config: &Config, environment: &Environment) -> Outcome<Local> {
-    let worktree = project(environment).and_then(|project| project.worktree);
+pub(super) fn create_local(config: &Config, environment: &Environment) -> Outcome<LocalSettings> {
+    let worktree = current_project(environment).and_then(|project| project.worktree);
     let files_roots = config.files_roots.clone();
-    let local = Local { files_roots, worktree, ..Local::default() };
+    let local = LocalSettings { files_roots, worktree, ..LocalSettings::default() };
     // Without extractors no text leaves the machine, and the rules are not needed.
     Ok(match config.extractors.is_empty() {
         true => local,
         false => {
             let secrets = Arc::new(config.secrets.read()?);
-            Local { extractors: config.extractors.clone(), secrets, ..local }
+            LocalSettings { extractors: config.extractors.clone(), secrets, ..local }
         }
     })
 }
 
 /// Returns the project that this program runs in.
-pub(super) fn project(environment: &Environment) -> Option<Project> {
+pub(super) fn current_project(environment: &Environment) -> Option<Project> {
     let home = environment.text("HOME").map(PathBuf::from);
     Some(Project::from_directory(&std::env::current_dir().ok()?, home.as_deref()))
 }
@@ -96,8 +99,8 @@ pub(super) fn check_directory(config: &Config) -> Outcome {
     let (problem, action) = if config.url.is_some() {
         return Ok(());
     } else if has(&["RESTORING"]) {
-        return Err(unfinished(config));
-    } else if has(&OF_A_STORE) {
+        return Err(unfinished_restore_failure(config));
+    } else if has(&STORE_FILES) {
         return Ok(());
     } else if has(&["BACKUP"]) {
         ("it is a backup", "`sessionlog backup restore` makes a store of it")
@@ -110,24 +113,24 @@ pub(super) fn check_directory(config: &Config) -> Outcome {
         ("it holds other files and no store", "name another with --data-dir")
     };
     let message = format!("data directory {}: {problem}", config.data_dir.display());
-    Err(Failure::invalid(message, action))
+    Err(CliError::invalid_request(message, action))
 }
 
 /// Returns the failure for an interrupted restore into the data directory.
-pub(super) fn unfinished(config: &Config) -> Failure {
+pub(super) fn unfinished_restore_failure(config: &Config) -> CliError {
     let (data_dir, error) = (config.data_dir.display(), OpenError::Unfinished);
-    Failure::invalid(
+    CliError::invalid_request(
         format!("data directory {data_dir}: {error}; it is no store yet"),
         format!("repeat it: `sessionlog backup restore DIR --data-dir {data_dir}`"),
     )
 }
 
 /// Returns the owner of the data directory, to be started when none responds.
-fn owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
+fn startable_owner(config: &Config, environment: &Environment) -> Outcome<OwnerTarget> {
     let start = OwnerStart {
-        program: program()?,
+        program: running_program()?,
         name: OsString::from("sessionlog"),
-        arguments: arguments(config),
+        arguments: owner_arguments(config),
         environment: forwarded_environment(environment),
     };
     let target = owner_target(config, Some(start))?;
@@ -142,8 +145,8 @@ fn check_ownership(config: &Config, socket: &Path) -> Outcome {
     let places = [(socket, "socket of data directory"), directory];
     for (path, what) in places.into_iter().take(if files::is_root() { 1 } else { 2 }) {
         // If the socket cannot be inspected, connecting to it fails and reports the error.
-        let Ok(Some(uid)) = files::other_user(path) else { continue };
-        return Err(Failure::refused(
+        let Ok(Some(uid)) = files::foreign_owner(path) else { continue };
+        return Err(CliError::refusal(
             "owner_unavailable",
             format!("{what} {}: it is of another user ({uid})", config.data_dir.display()),
             "work as that user, or name a directory of your own with --data-dir",
@@ -155,49 +158,49 @@ fn check_ownership(config: &Config, socket: &Path) -> Outcome {
 /// Returns true if an owner or a server already exists, so that a command need not start one.
 pub(super) fn has_owner(config: &Config) -> bool {
     config.url.is_some()
-        || socket(config).is_ok_and(|socket| matches!(files::look(&socket.path), Ok(Some(_))))
+        || owner_socket(config)
+            .is_ok_and(|socket| matches!(files::path_info(&socket.path), Ok(Some(_))))
 }
 
 /// Returns the owner of the data directory, with `start` describing how to start one.
 pub(super) fn owner_target(config: &Config, start: Option<OwnerStart>) -> Outcome<OwnerTarget> {
-    let socket = socket(config)?;
+    let socket = owner_socket(config)?;
     Ok(OwnerTarget {
         socket: socket.path,
         directory: socket.directory.map(Arc::new),
         data_dir: config.data_dir.clone(),
-        config_digest: config.digest(),
+        config_digest: config.config_digest(),
         start,
     })
 }
 
-/// Returns the socket of the owner.
-pub(super) fn socket(config: &Config) -> Outcome<OwnerSocket> {
-    OwnerSocket::new(&config.data_dir).map_err(|error| unusable(config, &error))
+pub(super) fn owner_socket(config: &Config) -> Outcome<OwnerSocket> {
+    OwnerSocket::new(&config.data_dir).map_err(|error| unusable_directory_failure(config, &error))
 }
 
 /// Returns the failure for a data directory that the file system refuses.
-pub(super) fn unusable(config: &Config, error: &io::Error) -> Failure {
-    unopened(config, error, error)
+pub(super) fn unusable_directory_failure(config: &Config, error: &io::Error) -> CliError {
+    data_dir_failure(config, error, error)
 }
 
 /// Returns the same failure with the file system's error and a description of it.
-pub(super) fn unopened(config: &Config, said: &dyn Display, error: &io::Error) -> Failure {
-    let action = match short_of(error) {
-        Some(short) => way_to_room(short),
+pub(super) fn data_dir_failure(config: &Config, text: &dyn Display, error: &io::Error) -> CliError {
+    let action = match shortage(error) {
+        Some(short) => disk_full_advice(short),
         None => "make it a directory you may write to, or name another with --data-dir",
     };
-    let message = format!("data directory {}: {said}", config.data_dir.display());
-    Failure::refused("owner_unavailable", message, action)
+    let message = format!("data directory {}: {text}", config.data_dir.display());
+    CliError::refusal("owner_unavailable", message, action)
 }
 
-/// Returns the path of the running program: a newer one of the same name must not become our owner.
-pub(super) fn program() -> Outcome<PathBuf> {
+/// Returns the path of the running program: a newer one of that name must not become the owner.
+pub(super) fn running_program() -> Outcome<PathBuf> {
     let running = PathBuf::from("/proc/self/exe");
     Ok(if running.exists() { running } else { std::env::current_exe()? })
 }
 
 /// Returns arguments that give an owner these settings in any directory and environment.
-fn arguments(config: &Config) -> Vec<OsString> {
+fn owner_arguments(config: &Config) -> Vec<OsString> {
     let mut arguments: Vec<OsString> =
         ["serve", "--on-demand", "--data-dir"].map(Into::into).into();
     arguments.push(config.data_dir.clone().into());
@@ -205,7 +208,7 @@ fn arguments(config: &Config) -> Vec<OsString> {
     arguments.push(format!("{}ms", config.owner_idle.as_millis()).into());
     arguments.push("--log".into());
     // An owner has no terminal: by default its log file gets warnings only.
-    arguments.push(config.log_chosen().unwrap_or("warn").into());
+    arguments.push(config.configured_log().unwrap_or("warn").into());
     if !config.restore.files_roots.is_empty() {
         arguments.extend(["--files-roots".into(), config.restore.files_roots.join(":").into()]);
     }

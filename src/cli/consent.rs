@@ -1,23 +1,23 @@
 //! Asks the user to confirm a change that cannot be undone easily. It must not know the change.
 
 use super::{
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     screen::Screen,
 };
 
 /// Rejects a verb early where no user can confirm and `--yes` is missing.
-pub(super) fn required(verb: &str, yes: bool, screen: &Screen) -> Outcome {
+pub(super) fn check_can_confirm(verb: &str, yes: bool, screen: &Screen) -> Outcome {
     if yes || screen.is_interactive() {
         return Ok(());
     }
-    Err(Failure::usage(format!(
+    Err(CliError::usage(format!(
         "`sessionlog {verb}` asks for confirmation, and there is no terminal to ask on; \
          add --yes to confirm"
     )))
 }
 
 /// Asks the user to confirm after printing `warning`; `--yes` confirms in advance.
-pub(super) fn ask(
+pub(super) fn confirm(
     yes: bool,
     warning: &str,
     question: &str,
@@ -28,9 +28,9 @@ pub(super) fn ask(
         return Ok(());
     }
     screen.flush()?;
-    screen.error(warning);
+    screen.print_error(warning);
     if screen.confirm(question)? {
         return Ok(());
     }
-    Err(Failure::refused("forbidden", unchanged, "answer y, or add --yes"))
+    Err(CliError::refusal("forbidden", unchanged, "answer y, or add --yes"))
 }

@@ -12,18 +12,18 @@ use tokio::{
 use super::{
     args::DemoArgs,
     connect,
-    failure::{Failure, Outcome},
-    page::{Pages, Query},
+    failure::{CliError, Outcome},
+    page::{EventPages, EventsQuery},
     screen::{Screen, Tone},
-    signals::asked_to_end,
-    stage::{TemporaryStore, broken, output},
+    signals::stop_signal,
+    stage::{TemporaryStore, missing_pipe_error, stdout_lines},
 };
 use crate::{
-    client::{Client, OwnerTarget, Target},
+    client::{Client, ClientTarget, OwnerTarget},
     env::host::OwnerSocket,
     event::{SessionId, kinds},
-    import::{self, Chat, Members, Source},
-    verbs::{InSession, NoQuery, sessions},
+    import::{self, ChatFormat, ImportSource, JsonMembers},
+    verbs::{NoQuery, SessionPath, sessions},
 };
 
 const SAMPLE: &str = include_str!("../../examples/conversation.jsonl");
@@ -35,23 +35,23 @@ const KILLED_AFTER: u64 = 80;
 /// Exit code of an interrupted program.
 const INTERRUPTED: u8 = 130;
 /// Maximum number of checks that the owner has ended, and the pause between two checks.
-const LEAVE_LOOKS_MAX: u32 = 100;
+const LEAVE_CHECKS_MAX: u32 = 100;
 const LEAVE_PAUSE: Duration = Duration::from_millis(20);
 
 pub(super) async fn run(wanted: &DemoArgs, screen: &mut Screen) -> Outcome {
     let stage = TemporaryStore::new("sessionlog-demo")?;
-    let asked = asked_to_end()?;
+    let asked = stop_signal()?;
     let shown = tokio::select! {
-        shown = run_story(&stage, screen) => shown,
-        // Its processes end with it, except for the owner, which was started on demand.
+        shown = run_steps(&stage, screen) => shown,
+        // Dropping the steps kills their processes, except for the owner started on demand.
         () = asked => {
             stop_owner(&stage.data_dir()).await;
-            Err(Failure::Silent(INTERRUPTED))
+            Err(CliError::Silent(INTERRUPTED))
         }
     };
     if wanted.keep {
         let kept = stage.keep();
-        screen.line(format!("The sessions stay in {}", kept.join("data").display()))?;
+        screen.print_line(format!("The sessions stay in {}", kept.join("data").display()))?;
     }
     shown
 }
@@ -66,9 +66,11 @@ async fn stop_owner(data_dir: &Path) {
         config_digest: String::new(),
         start: None,
     };
-    let Ok(client) = Client::new(Target::Owner(target), connect::random_text()) else { return };
-    for _ in 0..LEAVE_LOOKS_MAX {
-        if client.owner().await.is_err() {
+    let Ok(client) = Client::new(ClientTarget::Owner(target), connect::random_text()) else {
+        return;
+    };
+    for _ in 0..LEAVE_CHECKS_MAX {
+        if client.fetch_owner_report().await.is_err() {
             return;
         }
         // An owner that is already stopping refuses; the next check shows whether it has ended.
@@ -77,16 +79,16 @@ async fn stop_owner(data_dir: &Path) {
     }
 }
 
-async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
-    screen.line(
+async fn run_steps(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
+    screen.print_line(
         "A session log records what an agent did. Crashes and compaction do not remove it.",
     )?;
     let mut server = stage.serve().await?;
     let pid = server.child.id().unwrap_or_default();
     print_step(screen, 1, &format!("a server owns a new data directory (process {pid})"))?;
 
-    let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
-    let source = Source {
+    let client = Client::new(ClientTarget::Server(server.url.clone()), connect::random_text())?;
+    let source = ImportSource {
         reader: Box::new(SAMPLE.as_bytes()),
         name: SESSION.to_owned(),
         session: None,
@@ -127,26 +129,26 @@ async fn run_story(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
     )?;
 
     let mut server = stage.serve().await?;
-    let client = Client::new(Target::Server(server.url.clone()), connect::random_text())?;
+    let client = Client::new(ClientTarget::Server(server.url.clone()), connect::random_text())?;
     for number in APPENDED / 2..APPENDED {
         acknowledged.push(writer.append(number).await?);
     }
     writer.finish().await?;
     print_step(screen, 6, "a new server takes over the data directory, and appending continues")?;
 
-    let outcome = compare(&client, &session, &acknowledged, report.added, screen).await;
+    let outcome = compare_events(&client, &session, &acknowledged, report.added, screen).await;
     server.stop().await?;
     outcome
 }
 
 fn print_step(screen: &mut Screen, number: u32, text: &str) -> Outcome {
     let number = screen.paint(Tone::Strong, &format!("{number}."));
-    screen.line(format!(" {number} {text}"))?;
+    screen.print_line(format!(" {number} {text}"))?;
     Ok(screen.flush()?)
 }
 
 /// Reads every event and compares it with the acknowledged ones.
-async fn compare(
+async fn compare_events(
     client: &Client,
     session: &SessionId,
     acknowledged: &[Value],
@@ -154,16 +156,16 @@ async fn compare(
     screen: &mut Screen,
 ) -> Outcome {
     let mut kept = Vec::new();
-    let mut pages = Pages::new(client, session, Query::default());
+    let mut pages = EventPages::new(client, session, EventsQuery::default());
     while let Some(page) = pages.next().await? {
-        kept.extend(page.events.iter().filter_map(|event| Members::read(event.get()).ok()));
+        kept.extend(page.events.iter().filter_map(|event| JsonMembers::read(event.get()).ok()));
     }
-    let place = InSession { session: session.clone() };
-    let about = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let place = SessionPath { session: session.clone() };
+    let about = client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await?;
     let metadata = |name: &str| about.metadata.get(name).cloned();
     let imported = usize::try_from(imported).unwrap_or(usize::MAX);
     let (sample, appended) = kept.split_at_checked(imported).unwrap_or((&kept, &[]));
-    let lines = import::to_chat(Chat::Openai, session, &metadata, sample);
+    let lines = import::to_chat(ChatFormat::Openai, session, &metadata, sample);
     let sample_is_back = lines.first().and_then(|line| serde_json::from_str::<Value>(line).ok())
         == serde_json::from_str(SAMPLE).ok();
     let back = acknowledged
@@ -182,9 +184,10 @@ async fn compare(
     let verdict = screen.paint(tone, &verdict);
     print_step(screen, 7, &verdict)?;
     if !whole {
-        return Err(Failure::Damaged("the demo lost events: please report this".to_owned()));
+        return Err(CliError::Damaged("the demo lost events: please report this".to_owned()));
     }
-    screen.line("Next: `sessionlog serve`, or `sessionlog mcp` in your agent; see README.md")?;
+    screen
+        .print_line("Next: `sessionlog serve`, or `sessionlog mcp` in your agent; see README.md")?;
     Ok(())
 }
 
@@ -200,8 +203,8 @@ impl AppendProcess {
         let mut command = stage.command("append");
         command.arg(SESSION).args(["--owner-idle", "1s"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let lines = output(&mut child)?;
-        let input = child.stdin.take().ok_or_else(broken)?;
+        let lines = stdout_lines(&mut child)?;
+        let input = child.stdin.take().ok_or_else(missing_pipe_error)?;
         Ok(Self { child, input, lines })
     }
 
@@ -213,7 +216,7 @@ impl AppendProcess {
         let answer: Value = serde_json::from_str(&line).unwrap_or_default();
         match answer.get("next_position") {
             Some(_) => Ok(event),
-            None => Err(Failure::Damaged(format!("the demo's writer was refused: {line}"))),
+            None => Err(CliError::Damaged(format!("the demo's writer was refused: {line}"))),
         }
     }
 

@@ -6,8 +6,8 @@ use std::{path::PathBuf, sync::Arc};
 use url::Url;
 
 use super::{
-    failure::{Failure, Outcome},
-    values::{ConfigError, SettingValues, server},
+    failure::{CliError, Outcome},
+    values::{ConfigError, SettingValues, parse_server_url},
 };
 use crate::{
     client::{EmbedderOptions, HttpEmbedder},
@@ -37,7 +37,9 @@ impl EmbedderSource {
         key_file: Option<PathBuf>,
     ) -> Result<Self, ConfigError> {
         let wanted = "an address such as http://127.0.0.1:11434/v1/embeddings";
-        let url = |text: &str| if text.is_empty() { Some(None) } else { server(text).map(Some) };
+        let url = |text: &str| {
+            if text.is_empty() { Some(None) } else { parse_server_url(text).map(Some) }
+        };
         let numbers = |text: &str| text.parse().ok().filter(|numbers| *numbers <= NUMBERS_MAX);
         let dims = "a number up to 8192, 0 for the model's own";
         Ok(Self {
@@ -45,12 +47,12 @@ impl EmbedderSource {
             model: settings.text("embedder_model").to_owned(),
             key_file,
             numbers: settings.parse("embedder_dims", dims, numbers)?.unwrap_or_default(),
-            all: !settings.is_first("embed", ["said", "all"])?,
+            all: !settings.is_first_of("embed", ["said", "all"])?,
         })
     }
 
-    /// Creates the embedder, when one is configured.
-    pub(super) fn open(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
+    /// Creates the embedder, if one is configured.
+    pub(super) fn create_embedder(&self) -> Outcome<Option<Arc<dyn Embedder>>> {
         let Some(url) = self.url.clone() else { return Ok(None) };
         if self.model.is_empty() {
             return Err(ConfigError::Alone { name: "embedder_url", other: "embedder_model" }.into());
@@ -59,7 +61,7 @@ impl EmbedderSource {
             files::read_private(path, KEY_BYTES_MAX).map_err(|error| {
                 let path = path.display();
                 let action = format!("write the key into it, then chmod 600 {path}");
-                Failure::invalid(format!("embedder_key_file {path}: {error}"), action)
+                CliError::invalid_request(format!("embedder_key_file {path}: {error}"), action)
             })
         };
         let options = EmbedderOptions {
@@ -70,7 +72,8 @@ impl EmbedderSource {
         };
         let wrong = "correct embedder_url and embedder_key_file";
         let embedder = HttpEmbedder::new(options);
-        let embedder = embedder.map_err(|error| Failure::invalid(error.to_string(), wrong))?;
+        let embedder =
+            embedder.map_err(|error| CliError::invalid_request(error.to_string(), wrong))?;
         Ok(Some(Arc::new(embedder)))
     }
 }

@@ -6,37 +6,37 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    answer::{as_count, moment},
+    answer::{event_time, to_usize},
     args, consent,
     failure::Outcome,
-    page::{PagePart, Pages, Query, gap_line, gap_sentence, on_one_line},
+    page::{EventPages, EventsQuery, PagePart, describe_gap, gap_to_json, to_single_line},
     player,
     readable::{
-        paper::wrapped,
-        words::{self, word},
+        paper::wrap_text,
+        words::{self, text_of},
     },
-    screen::{Screen, Tone, printable},
+    screen::{Screen, Tone, escaped},
     times,
 };
 use crate::{
     api::events::{CopyOf, EventRedacted, Gap},
     client::{Client, TailItem},
     event::Timestamp,
-    verbs::{AtEvent, sessions},
+    verbs::{EventPath, sessions},
     wire::json,
 };
 
-pub(super) async fn print(
+pub(super) async fn print_events(
     client: &Client,
     mut wanted: args::EventsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     resolve_times(&mut wanted.range)?;
     if wanted.follow {
-        return follow(client, wanted, screen).await;
+        return follow_events(client, wanted, screen).await;
     }
     let (empty, types_wanted) = (empty_reason(&wanted), !wanted.types.is_empty());
-    let query = Query {
+    let query = EventsQuery {
         from: wanted.range.from,
         to: wanted.range.to,
         around: wanted.around,
@@ -44,31 +44,31 @@ pub(super) async fn print(
         after: wanted.after,
         types: wanted.types,
         order: Some(args::name_of(wanted.order)),
-        limit: wanted.limit.map(as_count),
+        limit: wanted.limit.map(to_usize),
         allow_gaps: wanted.allow_gaps,
-        ..Query::default()
+        ..EventsQuery::default()
     };
-    let mut pages = Pages::new(client, &wanted.session, query);
+    let mut pages = EventPages::new(client, &wanted.session, query);
     let (mut found, mut types_seen) = (false, Vec::new());
     while let Some(page) = pages.next().await? {
         found |= !page.events.is_empty() || !page.gaps.is_empty();
         types_seen = page.types_seen;
         if screen.json {
-            screen.answer(&page.body)?;
+            screen.print_answer(&page.body)?;
             continue;
         }
         for event in &page.events {
-            screen.line(on_one_line(event.get()))?;
+            screen.print_line(to_single_line(event.get()))?;
         }
         for gap in &page.gaps {
-            screen.note(format!("sessionlog: {}", gap_sentence(gap)));
+            screen.print_note(format!("sessionlog: {}", describe_gap(gap)));
         }
     }
     if !found {
-        screen.note(format!("sessionlog: {empty}"));
+        screen.print_note(format!("sessionlog: {empty}"));
         if types_wanted && !types_seen.is_empty() {
             let known = types_seen.join(", ");
-            screen.note(format!("  its last events are of these types: {known}"));
+            screen.print_note(format!("  its last events are of these types: {known}"));
         }
     }
     Ok(())
@@ -78,7 +78,7 @@ pub(super) async fn print(
 fn resolve_times(range: &mut args::RangeArgs) -> Outcome {
     for (point, when) in [(&mut range.from, &range.since), (&mut range.to, &range.until)] {
         if let Some(when) = when {
-            *point = Some(format!("time:{}", times::moment(when)?));
+            *point = Some(format!("time:{}", times::resolve_instant(when)?));
         }
     }
     Ok(())
@@ -104,13 +104,13 @@ fn empty_reason(wanted: &args::EventsArgs) -> String {
     }
 }
 
-async fn follow(client: &Client, wanted: args::EventsArgs, screen: &mut Screen) -> Outcome {
+async fn follow_events(client: &Client, wanted: args::EventsArgs, screen: &mut Screen) -> Outcome {
     let mut tail =
         client.tail(&wanted.session, wanted.range.from.as_deref(), &wanted.types).await?;
     let mut left = wanted.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let told = tail.next().await?;
-        screen.line(on_one_line(told.text()))?;
+        screen.print_line(to_single_line(told.text()))?;
         screen.flush()?;
         left -= u64::from(matches!(told, TailItem::Event(_)));
     }
@@ -126,20 +126,21 @@ pub(super) async fn replay(
     if screen.is_full_screen() && !wanted.lines {
         return player::play(client, &wanted).await;
     }
-    let query = Query { from: wanted.range.from, to: wanted.range.to, ..Query::default() };
-    let mut pages = Pages::new(client, &wanted.session, query);
+    let query =
+        EventsQuery { from: wanted.range.from, to: wanted.range.to, ..EventsQuery::default() };
+    let mut pages = EventPages::new(client, &wanted.session, query);
     let mut shown = PacedLines { speed: wanted.speed, before: None };
     let mut next = 0;
     while let Some(page) = pages.next().await? {
         next = page.next_position;
         if screen.json && wanted.speed.is_none() && !wanted.follow {
-            screen.answer(&page.body)?;
+            screen.print_answer(&page.body)?;
             continue;
         }
-        for part in page.parts() {
+        for part in page.ordered_parts() {
             match part {
-                PagePart::Event(event) => shown.event(event.get(), screen).await?,
-                PagePart::Lost(gap) if screen.json => screen.line(gap_line(gap))?,
+                PagePart::Event(event) => shown.print_paced(event.get(), screen).await?,
+                PagePart::Lost(gap) if screen.json => screen.print_line(gap_to_json(gap))?,
                 PagePart::Lost(gap) => print_gap(gap, screen)?,
             }
         }
@@ -151,8 +152,8 @@ pub(super) async fn replay(
     loop {
         screen.flush()?;
         match tail.next().await? {
-            TailItem::Event(event) => shown.event(&event, screen).await?,
-            TailItem::Gap(gap) if screen.json => screen.line(on_one_line(&gap))?,
+            TailItem::Event(event) => shown.print_paced(&event, screen).await?,
+            TailItem::Gap(gap) if screen.json => screen.print_line(to_single_line(&gap))?,
             TailItem::Gap(gap) => {
                 serde_json::from_str(&gap).map_or(Ok(()), |gap| print_gap(&gap, screen))?;
             }
@@ -161,7 +162,7 @@ pub(super) async fn replay(
 }
 
 fn print_gap(gap: &Gap, screen: &mut Screen) -> Outcome {
-    Ok(screen.line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &gap_sentence(gap))))?)
+    Ok(screen.print_line(format!("{:>6}  {}", "", screen.paint(Tone::Bad, &describe_gap(gap))))?)
 }
 
 /// Prints events as lines, with pauses between them.
@@ -171,16 +172,16 @@ struct PacedLines {
 }
 
 impl PacedLines {
-    async fn event(&mut self, event: &str, screen: &mut Screen) -> Outcome {
-        let value: Value = json::shown(event.as_bytes()).unwrap_or_default();
-        let time = moment(&value);
+    async fn print_paced(&mut self, event: &str, screen: &mut Screen) -> Outcome {
+        let value: Value = json::parse_lossy(event.as_bytes()).unwrap_or_default();
+        let time = event_time(&value);
         if let (Some(speed), Some(before), Some(time)) = (self.speed, self.before, time) {
             screen.flush()?;
             tokio::time::sleep(pause_between(before, time, speed)).await;
         }
         self.before = time.or(self.before);
         match screen.json {
-            true => Ok(screen.line(on_one_line(event))?),
+            true => Ok(screen.print_line(to_single_line(event))?),
             false => print_event(&value, screen),
         }
     }
@@ -192,34 +193,35 @@ pub(super) async fn redact(
     one: &args::RedactArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    consent::required("redact", one.yes, screen)?;
-    let (session, id) = (&one.session, printable(one.event.as_str()));
+    consent::check_can_confirm("redact", one.yes, screen)?;
+    let (session, id) = (&one.session, escaped(one.event.as_str()));
     let warning = format!(
         "The body of event {id} of {session} is destroyed and cannot be brought back. Its position, type and chain \
          value stay."
     );
     let unchanged = format!("{id} was not redacted");
-    consent::ask(one.yes, &warning, "Redact it permanently?", &unchanged, screen)?;
-    let place = AtEvent { session: session.clone(), event: one.event.clone() };
+    consent::confirm(one.yes, &warning, "Redact it permanently?", &unchanged, screen)?;
+    let place = EventPath { session: session.clone(), event: one.event.clone() };
     let query = sessions::RedactQuery { with_memory: one.with_memory };
     let event = client.call::<sessions::Redact>(&place, &query, &()).await?;
     if screen.json {
-        return Ok(screen.answer(event.text().as_bytes())?);
+        return Ok(screen.print_answer(event.text().as_bytes())?);
     }
-    let EventRedacted { event, beside } = client.shape::<sessions::Redact, _>(&event)?;
-    screen.line(format!("redacted {id}, position {} of {session}", event.position))?;
+    let EventRedacted { event, beside } =
+        client.parse_text_answer::<sessions::Redact, _>(&event)?;
+    screen.print_line(format!("redacted {id}, position {} of {session}", event.position))?;
     for CopyOf { id, position, session } in beside.copies {
         let of = session.map_or_else(String::new, |other| format!(" of {other}"));
-        screen.line(format!(
+        screen.print_line(format!(
             "redacted {}, position {position}{of}: made of it",
-            printable(id.as_str())
+            escaped(id.as_str())
         ))?;
     }
     for item in beside.memory {
         let (did, id) =
-            (if item.redacted { "redacted" } else { "kept" }, printable(item.memory_id.as_str()));
+            (if item.redacted { "redacted" } else { "kept" }, escaped(item.memory_id.as_str()));
         let at = format!("position {} of {}", item.position, item.notebook);
-        screen.line(format!("{did} item of memory {id}, {at}: it may repeat the event"))?;
+        screen.print_line(format!("{did} item of memory {id}, {at}: it may repeat the event"))?;
     }
     Ok(())
 }
@@ -231,18 +233,20 @@ fn pause_between(before: Timestamp, after: Timestamp, speed: f64) -> Duration {
 
 fn print_event(event: &Value, screen: &mut Screen) -> Outcome {
     let position = event.get("position").map(Value::to_string).unwrap_or_default();
-    let time = ["created_at", "processed_at"].map(|name| word(event, name));
+    let time = ["created_at", "processed_at"].map(|name| text_of(event, name));
     let time = time.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
     let head = format!(
         "{} {}",
-        screen.paint(Tone::Strong, &printable(word(event, "type"))),
-        screen.paint(Tone::Faint, &screen.times().date(time))
+        screen.paint(Tone::Strong, &escaped(text_of(event, "type"))),
+        screen.paint(Tone::Faint, &screen.times().format_date(time))
     );
-    screen.line(format!("{position:>6}  {head}"))?;
+    screen.print_line(format!("{position:>6}  {head}"))?;
     // In a pipe each line of a text is printed on one line.
     let width = if screen.terminal { screen.columns().saturating_sub(8) } else { usize::MAX };
-    for line in wrapped(&words::event(event), width).iter().filter(|line| !line.is_empty()) {
-        screen.line(format!("        {line}"))?;
+    for line in
+        wrap_text(&words::describe_event(event), width).iter().filter(|line| !line.is_empty())
+    {
+        screen.print_line(format!("        {line}"))?;
     }
     Ok(())
 }

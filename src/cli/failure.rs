@@ -11,11 +11,11 @@ use super::values::ConfigError;
 use crate::{client::ClientError, import::ImportError};
 
 /// Result of a verb.
-pub(super) type Outcome<T = ()> = Result<T, Failure>;
+pub(super) type Outcome<T = ()> = Result<T, CliError>;
 
 /// Failure of a verb.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum CliError {
     /// The owner or server refused the request, or none responds.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -46,12 +46,12 @@ pub(super) enum Failure {
 }
 
 /// Returns the request member that a refusal names.
-fn field(refusal: &crate::client::Refusal) -> Option<&str> {
+fn refusal_field(refusal: &crate::client::Refusal) -> Option<&str> {
     refusal.body.pointer("/error/recovery_hint/field")?.as_str()
 }
 
 /// Phrases of HTTP hints and their equivalents on the command line.
-const IN_OWN_WORDS: [(&str, &str); 3] = [
+const COMMAND_LINE_PHRASES: [(&str, &str); 3] = [
     ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
     ("send the Fencing-Token of the lease", "give the lease's token with --fencing-token"),
     (
@@ -77,7 +77,7 @@ const FLAGS: [(&str, &[&str]); 12] = [
 ];
 
 /// Returns the flag that was typed for a member of a request.
-fn flag_of(member: &str) -> Option<String> {
+fn find_typed_flag(member: &str) -> Option<String> {
     let usual = format!("--{}", member.trim_end_matches("[]").replace('_', "-"));
     let others = FLAGS.iter().find(|(known, _)| *known == member);
     let others =
@@ -91,8 +91,8 @@ fn flag_of(member: &str) -> Option<String> {
 }
 
 /// Returns the flag that an invalid-request refusal is about.
-fn flag_of_refusal(refusal: &crate::client::Refusal) -> Option<String> {
-    field(refusal).filter(|_| refusal.code == "invalid_request").and_then(flag_of)
+fn find_refused_flag(refusal: &crate::client::Refusal) -> Option<String> {
+    refusal_field(refusal).filter(|_| refusal.code == "invalid_request").and_then(find_typed_flag)
 }
 
 /// Exit code of a verb that succeeded.
@@ -105,7 +105,7 @@ pub(super) const REFUSED: u8 = 1;
 pub(super) const DAMAGED: u8 = 3;
 const NOT_FOUND: u8 = 4;
 
-impl From<ImportError> for Failure {
+impl From<ImportError> for CliError {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Client(error) => Self::Client(error),
@@ -114,9 +114,9 @@ impl From<ImportError> for Failure {
     }
 }
 
-impl Failure {
+impl CliError {
     /// Creates a refusal by this program, with the error code that HTTP would return.
-    pub(super) fn refused(
+    pub(super) fn refusal(
         code: &'static str,
         message: impl Into<String>,
         action: impl Into<String>,
@@ -125,8 +125,8 @@ impl Failure {
     }
 
     /// Creates a failure for an invalid request.
-    pub(super) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Self {
-        Self::refused("invalid_request", message, action)
+    pub(super) fn invalid_request(message: impl Into<String>, action: impl Into<String>) -> Self {
+        Self::refusal("invalid_request", message, action)
     }
 
     /// Creates a failure for contradictory arguments.
@@ -140,7 +140,7 @@ impl Failure {
     }
 
     /// Replaces the phrases and members of HTTP hints by those of the command line.
-    pub(super) fn in_own_words(mut self) -> Self {
+    pub(super) fn with_command_line_terms(mut self) -> Self {
         let Self::Client(ClientError::Refused(refusal)) = &mut self else { return self };
         if refusal.code == "unauthenticated" {
             let message = format!("the server wants a token: {}", refusal.message);
@@ -150,25 +150,25 @@ impl Failure {
             refusal.reword(message, Some(action.to_owned()));
             return self;
         }
-        if let Some(flag) = flag_of_refusal(refusal) {
-            let member = field(refusal).unwrap_or_default();
+        if let Some(flag) = find_refused_flag(refusal) {
+            let member = refusal_field(refusal).unwrap_or_default();
             let message = refusal.message.strip_prefix(member).map(|rest| format!("{flag}{rest}"));
             let action = refusal.action().map(str::to_owned);
             refusal.reword(message.unwrap_or_else(|| refusal.message.clone()), action);
         }
         if let Some(action) = refusal.action() {
             let put = |action: String, (said, flag): &(&str, &str)| action.replace(said, flag);
-            let action = IN_OWN_WORDS.iter().fold(action.to_owned(), put);
+            let action = COMMAND_LINE_PHRASES.iter().fold(action.to_owned(), put);
             refusal.reword(refusal.message.clone(), Some(action));
         }
         self
     }
 
     /// Returns the exit code of the program for this failure.
-    pub(super) fn exit(&self) -> u8 {
+    pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Client(ClientError::Refused(refusal)) => match refusal.status {
-                _ if flag_of_refusal(refusal).is_some() => USAGE,
+                _ if find_refused_flag(refusal).is_some() => USAGE,
                 404 | 410 => NOT_FOUND,
                 423 if refusal.code == "session_damaged" => DAMAGED,
                 _ => REFUSED,
@@ -189,7 +189,7 @@ impl Failure {
         matches!(self, Self::Silent(_)) || self.is_broken_pipe()
     }
 
-    /// Returns true if the reader of our output closed it.
+    /// Returns true if the reader of standard output closed it.
     fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Stream(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -21,7 +21,9 @@ fn is_set(environment: &Environment, name: &str) -> bool {
 }
 
 /// Returns a sentence for each foreign variable that is set while its equivalent is not.
-pub(super) fn named(environment: &Environment) -> impl Iterator<Item = String> {
+pub(super) fn describe_ignored_variables(
+    environment: &Environment,
+) -> impl Iterator<Item = String> {
     let set = KNOWN.into_iter().filter(|(name, _)| is_set(environment, name));
     let alone = set.filter(|(_, own)| own.is_none_or(|own| !is_set(environment, own)));
     alone.map(|(name, own)| match own {
@@ -31,7 +33,10 @@ pub(super) fn named(environment: &Environment) -> impl Iterator<Item = String> {
 }
 
 /// Rejects a store without a key where a foreign variable requests encryption.
-pub(super) fn check_key(environment: &Environment, has_key: bool) -> Result<(), ConfigError> {
+pub(super) fn check_encryption_key(
+    environment: &Environment,
+    has_key: bool,
+) -> Result<(), ConfigError> {
     let (name, own) = KEY;
     if has_key || !is_set(environment, name) {
         return Ok(());

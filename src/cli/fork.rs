@@ -7,11 +7,11 @@ use std::io;
 use serde_json::Value;
 
 use super::{
-    answer::tree,
+    answer::to_json_tree,
     args,
-    failure::{Failure, Outcome},
-    readable::{self, Paper, words::figure},
-    screen::{Screen, one_line, size},
+    failure::{CliError, Outcome},
+    readable::{self, LineBuffer, words::number_of},
+    screen::{Screen, format_size, one_line},
     view,
 };
 use crate::{
@@ -19,12 +19,12 @@ use crate::{
         fork::{ForkRequest, Kin, Lineage},
         sessions::Session,
     },
-    client::{Client, Request},
+    client::{Client, HttpRequest},
     env::{Clock as _, clock::SystemClock},
     event::{Point, SessionId},
     verbs::{
-        InSession, NoQuery,
-        forks::{Diff, DiffQuery, Family, Fork},
+        NoQuery, SessionPath,
+        forks::{Diff, DiffQuery, Fork, GetLineage},
     },
     wire::json,
 };
@@ -41,11 +41,12 @@ async fn create_fork(
     asked: ForkRequest,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = InSession { session: parent.clone() };
+    let place = SessionPath { session: parent.clone() };
     let fork = client.call::<Fork>(&place, &NoQuery {}, &asked).await?;
     let (id, at) = (&fork.id, fork.forked_from.as_ref().map_or(0, |from| from.position));
-    screen.show(&fork, |screen| {
-        screen.line(format!("created {id} from {parent} at position {at}; no event was copied"))
+    screen.print_result(&fork, |screen| {
+        screen
+            .print_line(format!("created {id} from {parent} at position {at}; no event was copied"))
     })
 }
 
@@ -59,30 +60,30 @@ pub(super) async fn rewind(
     {
         let message = format!("{} is in the future", wanted.to);
         let action = "name a time that has passed, or `--to end`";
-        return Err(Failure::refused("point_not_found", message, action));
+        return Err(CliError::refusal("point_not_found", message, action));
     }
     if wanted.fork {
         let asked = ForkRequest { at: wanted.to, id: None, title: None };
         return create_fork(client, &wanted.session, asked, screen).await;
     }
     let which = args::WhichView::Index;
-    let add = |request: Request| request.query("at", &wanted.to);
+    let add = |request: HttpRequest| request.query("at", &wanted.to);
     let body = view::fetch(client, which, &wanted.session, None, add).await?;
-    let view: Value = json::shown(&body).map_err(io::Error::from)?;
-    let at = figure(&view, "position").unwrap_or_default();
+    let view: Value = json::parse_lossy(&body).map_err(io::Error::from)?;
+    let at = number_of(&view, "position").unwrap_or_default();
     // The server treats a position past the end as the end.
     if wanted.to.parse::<u64>().is_ok_and(|to| to > at) {
         let message = format!("position {} is out of range (tail is {at})", wanted.to);
         let action = format!("name a position from 0 to {at}, or `--to end`");
-        return Err(Failure::refused("point_not_found", message, action));
+        return Err(CliError::refusal("point_not_found", message, action));
     }
     if screen.json {
-        return Ok(screen.answer(&body)?);
+        return Ok(screen.print_answer(&body)?);
     }
     let session = wanted.session.as_str();
-    Paper::print(screen, |paper| readable::view(which, session, &view, paper))?;
+    LineBuffer::print(screen, |paper| readable::print_view(which, session, &view, paper))?;
     screen.flush()?;
-    screen.note(format!(
+    screen.print_note(format!(
         "Nothing was removed. To continue from here: sessionlog fork {session} --at {at}"
     ));
     Ok(())
@@ -96,23 +97,26 @@ pub(super) async fn diff(
     // Counts tokens of the window a model reads, not of events as stored.
     wanted.plan.format.get_or_insert(args::WindowFormat::Anthropic);
     let query = DiffQuery { from: Some(wanted.from), to: Some(wanted.to), ..DiffQuery::default() };
-    let request =
-        Request::from_verb::<Diff>(&InSession { session: wanted.session.clone() }, &query, &());
-    let found = client.ask::<Diff>(view::planned(request, wanted.plan)).await?;
-    let (session, facts) = (wanted.session.as_str(), tree(&found)?);
-    screen.show(&found, |screen| {
-        Paper::print(screen, |paper| readable::difference(session, &facts, paper))
+    let request = HttpRequest::from_verb::<Diff>(
+        &SessionPath { session: wanted.session.clone() },
+        &query,
+        &(),
+    );
+    let found = client.ask::<Diff>(view::add_window_plan(request, wanted.plan)).await?;
+    let (session, facts) = (wanted.session.as_str(), to_json_tree(&found)?);
+    screen.print_result(&found, |screen| {
+        LineBuffer::print(screen, |paper| readable::print_difference(session, &facts, paper))
     })
 }
 
 /// Fetches the sessions that share positions with a session.
-pub(super) async fn lineage(client: &Client, session: &SessionId) -> Outcome<Lineage> {
-    let place = InSession { session: session.clone() };
-    Ok(client.call::<Family>(&place, &NoQuery {}, &()).await?)
+pub(super) async fn fetch_lineage(client: &Client, session: &SessionId) -> Outcome<Lineage> {
+    let place = SessionPath { session: session.clone() };
+    Ok(client.call::<GetLineage>(&place, &NoQuery {}, &()).await?)
 }
 
 /// Draws a session as a tree: its ancestors, the eldest first, the session, and its forks.
-pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
+pub(super) fn draw_family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     if family.ancestors.is_empty() && family.children.is_empty() {
         return Vec::new();
     }
@@ -125,7 +129,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
     let mut at = None;
     let mut indent = 0;
     for one in family.ancestors.iter().rev() {
-        lines.push(branch_line(indent, at, one, ""));
+        lines.push(format_branch(indent, at, one, ""));
         at = Some(one.position);
         indent += 1;
     }
@@ -137,9 +141,9 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
         tail: session.tail,
         bytes: session.bytes,
     };
-    lines.push(branch_line(indent, at, &own, " (this one)"));
+    lines.push(format_branch(indent, at, &own, " (this one)"));
     for child in &family.children {
-        lines.push(branch_line(indent + 1, Some(child.position), child, ""));
+        lines.push(format_branch(indent + 1, Some(child.position), child, ""));
     }
     let more = family.forks.saturating_sub(family.children.len() as u64);
     if more > 0 {
@@ -151,7 +155,7 @@ pub(super) fn family_tree(session: &Session, family: &Lineage) -> Vec<String> {
 /// Maximum number of indented levels.
 const INDENT_MAX: usize = 12;
 
-fn branch_line(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
+fn format_branch(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String {
     let from = at.map(|at| format!("└ at {at}: ")).unwrap_or_default();
     let stage = match one.stage.as_str() {
         "" | "alive" => String::new(),
@@ -159,7 +163,7 @@ fn branch_line(indent: usize, at: Option<u64>, one: &Kin, mark: &str) -> String 
     };
     let title = one_line(one.title.as_deref().unwrap_or_default(), 40);
     let title = if title.is_empty() { title } else { format!("  {title}") };
-    let own = size(one.bytes);
+    let own = format_size(one.bytes);
     let indent = "  ".repeat(indent.min(INDENT_MAX));
     format!("{indent}{from}{}{mark}  to {}, {own} of its own{stage}{title}", one.id, one.tail)
 }
@@ -170,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    fn one(id: &str, position: u64, stage: &str) -> Kin {
+    fn new_relative(id: &str, position: u64, stage: &str) -> Kin {
         let (id, stage) = (id.to_owned(), stage.to_owned());
         Kin { id, title: None, stage, position, tail: 9, bytes: 2048 }
     }
@@ -185,13 +189,13 @@ mod tests {
         let session: Session = serde_json::from_value(session).unwrap();
         let mut family = Lineage {
             session: "me".to_owned(),
-            ancestors: vec![one("mother", 5, "deleted"), one("root", 3, "alive")],
+            ancestors: vec![new_relative("mother", 5, "deleted"), new_relative("root", 3, "alive")],
             depth: 3,
-            children: vec![one("kid", 6, "alive")],
+            children: vec![new_relative("kid", 6, "alive")],
             forks: 2,
         };
         assert_eq!(
-            family_tree(&session, &family),
+            draw_family_tree(&session, &family),
             [
                 "… 1 more above",
                 "root  to 9, 2.00 KiB of its own",
@@ -202,6 +206,6 @@ mod tests {
             ]
         );
         (family.ancestors, family.children) = (Vec::new(), Vec::new());
-        assert_eq!(family_tree(&session, &family), [""; 0]);
+        assert_eq!(draw_family_tree(&session, &family), [""; 0]);
     }
 }

@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 
 use super::{
     args,
-    columns::columns,
+    columns::text_columns,
     failure::Outcome,
     readable::{
-        Paper,
-        words::{grouped, many},
+        LineBuffer,
+        words::{count_of, group_digits},
     },
-    screen::{Screen, Tone, one_line, printable},
+    screen::{Screen, Tone, escaped, one_line},
     search::not_searched,
-    times::moment,
+    times::resolve_instant,
 };
 use crate::{
     api::graph::{
@@ -24,10 +24,10 @@ use crate::{
     },
     client::Client,
     verbs::{
-        AtEntity, AtRelation, InWorkspace, NoQuery,
+        EntityPath, NoQuery, RelationPath, WorkspacePath,
         graph::{
-            Analyse, AnalyseQuery, FindEntities, FindRelationships, PutEntity, Relate,
-            RemoveEntity, Unrelate,
+            AnalyseQuery, AnalyseWorkspace, CreateRelation, FindEntities, FindRelationships,
+            PutEntity, RemoveEntity, RemoveRelation,
         },
     },
 };
@@ -45,10 +45,10 @@ const DAYS_MAX: usize = 14;
 
 pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut Screen) -> Outcome {
     let workspace = wanted.workspace.unwrap_or_default();
-    let place = InWorkspace { workspace: workspace.clone() };
+    let place = WorkspacePath { workspace: workspace.clone() };
     let properties = wanted.properties.clone().unwrap_or_default();
     if let Some((kind, id)) = wanted.upsert {
-        let place = AtEntity { workspace, kind, id };
+        let place = EntityPath { workspace, kind, id };
         let asked = UpsertRequest { properties };
         let kept = client.call::<PutEntity>(&place, &NoQuery {}, &asked).await?;
         return print_written("entity", &kept, screen);
@@ -56,19 +56,19 @@ pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut S
     if let Some([from, kind, to]) = wanted.relate.as_deref() {
         let (kind, from_id, to_id) = (kind.clone(), from.clone(), to.clone());
         let asked = RelateRequest { kind, from_id, to_id, properties };
-        let kept = client.call::<Relate>(&place, &NoQuery {}, &asked).await?;
+        let kept = client.call::<CreateRelation>(&place, &NoQuery {}, &asked).await?;
         return print_written("relation", &kept, screen);
     }
     if let Some(name) = &wanted.remove {
         // An entity has a type before its id; a relation's id has none.
-        let kept = match args::entity(name) {
+        let kept = match args::parse_entity(name) {
             Ok((kind, id)) => {
-                let place = AtEntity { workspace, kind, id };
+                let place = EntityPath { workspace, kind, id };
                 client.call::<RemoveEntity>(&place, &NoQuery {}, &()).await?
             }
             Err(_) => {
-                let place = AtRelation { workspace, relation: name.clone() };
-                client.call::<Unrelate>(&place, &NoQuery {}, &()).await?
+                let place = RelationPath { workspace, relation: name.clone() };
+                client.call::<RemoveRelation>(&place, &NoQuery {}, &()).await?
             }
         };
         return print_written("removed", &kept, screen);
@@ -91,36 +91,38 @@ pub(super) async fn run(client: &Client, wanted: args::GraphArgs, screen: &mut S
         let (entity_id, from_id, to_id) = (wanted.of, wanted.from, wanted.to);
         let asked =
             RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, limit, offset };
-        return relations(client, &place, &asked, screen).await;
+        return print_relations(client, &place, &asked, screen).await;
     }
     let narrows = !asked.types.is_empty() || !asked.filters.is_empty() || !asked.sort.is_empty();
     let pages = asked.limit.is_some() || asked.offset > 0;
     if wanted.entities || narrows || pages || asked.source.is_some() || asked.include_sessions {
-        return entities(client, &place, &asked, screen).await;
+        return print_entities(client, &place, &asked, screen).await;
     }
-    let since = wanted.since.as_deref().map(moment).transpose()?;
+    let since = wanted.since.as_deref().map(resolve_instant).transpose()?;
     let query = AnalyseQuery { since, wait_ms: asked.wait_ms };
     print_report(client, &place, &query, screen).await
 }
 
 fn print_written(what: &str, kept: &Written, screen: &mut Screen) -> Outcome {
-    let (id, session, position) = (printable(&kept.id), &kept.session, kept.position);
-    screen
-        .show(kept, |screen| screen.line(format!("{what} {id}: position {position} of {session}")))
+    let (id, session, position) = (escaped(&kept.id), &kept.session, kept.position);
+    screen.print_result(kept, |screen| {
+        screen.print_line(format!("{what} {id}: position {position} of {session}"))
+    })
 }
 
-async fn entities(
+async fn print_entities(
     client: &Client,
-    place: &InWorkspace,
+    place: &WorkspacePath,
     asked: &EntityQueryRequest,
     screen: &mut Screen,
 ) -> Outcome {
     let call = client.call::<FindEntities>(place, &NoQuery {}, asked);
-    let found = screen.while_waiting("looking", call).await?;
-    screen.show(&found, |screen| {
-        let print = |paper: &mut Paper| found.entities.iter().for_each(|e| print_entity(e, paper));
-        Paper::print(screen, print)?;
-        note_remaining(found.entities.len(), found.total, found.next_offset, screen);
+    let found = screen.await_with_spinner("looking", call).await?;
+    screen.print_result(&found, |screen| {
+        let print =
+            |paper: &mut LineBuffer| found.entities.iter().for_each(|e| print_entity(e, paper));
+        LineBuffer::print(screen, print)?;
+        print_remaining(found.entities.len(), found.total, found.next_offset, screen);
         if let Some(complete) = &found.complete {
             not_searched(complete, screen);
         }
@@ -128,98 +130,98 @@ async fn entities(
     })
 }
 
-fn print_entity(entity: &Entity, paper: &mut Paper) {
-    paper.heading(&one_line(&format!("{} {}", entity.kind, entity.id), LINE_CHARS));
+fn print_entity(entity: &Entity, paper: &mut LineBuffer) {
+    paper.push_heading(&one_line(&format!("{} {}", entity.kind, entity.id), LINE_CHARS));
     if let Some(changed) = entity.updated_at {
-        paper.faint(&format!("changed {}", paper.times.both(&changed.to_string())));
+        paper.push_faint(&format!("changed {}", paper.times.format_both(&changed.to_string())));
     }
     if let (Some(sessions), Some(count), Some(last)) =
         (entity.sessions, entity.count, entity.last_at)
     {
-        let (sessions, events) = (many(sessions, "session"), many(count, "event"));
-        paper.faint(&format!(
+        let (sessions, events) = (count_of(sessions, "session"), count_of(count, "event"));
+        paper.push_faint(&format!(
             "in {sessions}, {events}, last {}",
-            paper.times.both(&last.to_string())
+            paper.times.format_both(&last.to_string())
         ));
     }
-    properties(&entity.properties, paper);
+    print_properties(&entity.properties, paper);
     for one in &entity.named_in {
-        let events = many(one.count, "event");
-        paper.item(&format!(
+        let events = count_of(one.count, "event");
+        paper.push_item(&format!(
             "{}, {events}, last {}",
             one.session,
-            paper.times.both(&one.last_at.to_string())
+            paper.times.format_both(&one.last_at.to_string())
         ));
     }
 }
 
-async fn relations(
+async fn print_relations(
     client: &Client,
-    place: &InWorkspace,
+    place: &WorkspacePath,
     asked: &RelationQueryRequest,
     screen: &mut Screen,
 ) -> Outcome {
     let found = client.call::<FindRelationships>(place, &NoQuery {}, asked).await?;
-    screen.show(&found, |screen| {
-        Paper::print(screen, |paper| {
+    screen.print_result(&found, |screen| {
+        LineBuffer::print(screen, |paper| {
             for one in &found.relationships {
                 let line = format!("{} {} {}", one.from_id, one.kind, one.to_id);
-                paper.say(Tone::Plain, "", &line.replace('\n', " "));
-                properties(&one.properties, paper);
+                paper.push(Tone::Plain, "", &line.replace('\n', " "));
+                print_properties(&one.properties, paper);
             }
         })?;
-        note_remaining(found.relationships.len(), found.total, found.next_offset, screen);
+        print_remaining(found.relationships.len(), found.total, found.next_offset, screen);
         Ok(())
     })
 }
 
-fn properties(properties: &Map<String, Value>, paper: &mut Paper) {
+fn print_properties(properties: &Map<String, Value>, paper: &mut LineBuffer) {
     for (name, value) in properties {
         let value = match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        paper.text(&one_line(&format!("{name}: {value}"), LINE_CHARS));
+        paper.push_text(&one_line(&format!("{name}: {value}"), LINE_CHARS));
     }
 }
 
-fn note_remaining(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
+fn print_remaining(shown: usize, total: u64, next: Option<u64>, screen: &Screen) {
     match next {
-        Some(next) => screen.note(format!("{shown} of {total}: --offset {next} shows more.")),
-        None if total == 0 => screen.note("Nothing matches."),
+        Some(next) => screen.print_note(format!("{shown} of {total}: --offset {next} shows more.")),
+        None if total == 0 => screen.print_note("Nothing matches."),
         None => {}
     }
 }
 
 async fn print_report(
     client: &Client,
-    place: &InWorkspace,
+    place: &WorkspacePath,
     query: &AnalyseQuery,
     screen: &mut Screen,
 ) -> Outcome {
-    let call = client.call::<Analyse>(place, query, &());
-    let found = screen.while_waiting("counting", call).await?;
-    screen.show(&found, |screen| {
+    let call = client.call::<AnalyseWorkspace>(place, query, &());
+    let found = screen.await_with_spinner("counting", call).await?;
+    screen.print_result(&found, |screen| {
         let width = screen.columns().min(REPORT_COLUMNS);
-        let mut paper = Paper::new(width, screen.times());
+        let mut paper = LineBuffer::new(width, screen.times());
         let since = query.since.as_deref().map(|since| format!(" since {since}"));
-        paper.heading(&format!("{}{}", place.workspace, since.unwrap_or_default()));
+        paper.push_heading(&format!("{}{}", place.workspace, since.unwrap_or_default()));
         let done = [(found.sessions, "session"), (found.events, "event"), (found.tokens, "token")];
-        paper.text(&done.map(|(count, one)| many(count, one)).join(", "));
-        let (entities, relations) = (found.entities, many(found.relationships, "relation"));
-        paper.text(&format!("written: {}, {relations}", format_entity_count(entities)));
+        paper.push_text(&done.map(|(count, one)| count_of(count, one)).join(", "));
+        let (entities, relations) = (found.entities, count_of(found.relationships, "relation"));
+        paper.push_text(&format!("written: {}, {relations}", format_entity_count(entities)));
         for (heading, top) in entities_by_kind(&found) {
             print_named_table(heading, top, width, &mut paper);
         }
-        days(&found, &mut paper);
-        screen.lines(paper.lines())?;
+        print_days(&found, &mut paper);
+        screen.print_lines(paper.into_lines())?;
         not_searched(&found.complete, screen);
         Ok(())
     })
 }
 
 fn format_entity_count(count: u64) -> String {
-    if count == 1 { "1 entity".to_owned() } else { format!("{} entities", grouped(count)) }
+    if count == 1 { "1 entity".to_owned() } else { format!("{} entities", group_digits(count)) }
 }
 
 fn entities_by_kind(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7] {
@@ -235,34 +237,39 @@ fn entities_by_kind(found: &AnalyticsAnswer) -> [(&'static str, &[TopEntity]); 7
 }
 
 /// Prints a table of names with their sessions and events.
-fn print_named_table(heading: &str, top: &[TopEntity], width: usize, paper: &mut Paper) {
+fn print_named_table(heading: &str, top: &[TopEntity], width: usize, paper: &mut LineBuffer) {
     if top.is_empty() {
         return;
     }
     let names = width.saturating_sub(2 * NUMBER_COLUMNS + 2).max(NUMBER_COLUMNS);
     let row = |name: &str, room: usize, sessions: &str, events: &str| {
         let name = one_line(name, room);
-        let pad = room.saturating_sub(columns(&name));
+        let pad = room.saturating_sub(text_columns(&name));
         format!("{name}{:pad$}{sessions:>NUMBER_COLUMNS$}{events:>NUMBER_COLUMNS$}", "")
     };
     // A row is indented two columns more than its heading.
-    paper.heading(&row(heading, names + 2, "sessions", "events"));
+    paper.push_heading(&row(heading, names + 2, "sessions", "events"));
     for one in top {
-        paper.text(&row(&one.id, names, &grouped(one.sessions), &grouped(one.count)));
+        paper.push_text(&row(
+            &one.id,
+            names,
+            &group_digits(one.sessions),
+            &group_digits(one.count),
+        ));
     }
 }
 
 /// Prints the latest days, each with a bar.
-fn days(found: &AnalyticsAnswer, paper: &mut Paper) {
+fn print_days(found: &AnalyticsAnswer, paper: &mut LineBuffer) {
     let skipped = found.days.len().saturating_sub(DAYS_MAX);
     let shown = || found.days.iter().skip(skipped);
     let Some(most) = shown().map(|day| day.events).max() else { return };
-    paper.heading("Days");
+    paper.push_heading("Days");
     for day in shown() {
         let bar = day.events.saturating_mul(BAR_COLUMNS).div_ceil(most.max(1));
         let bar = "#".repeat(usize::try_from(bar).unwrap_or_default());
-        let sessions = many(day.sessions, "session");
-        let events = many(day.events, "event");
-        paper.text(&format!("{}  {sessions:>12}  {events:>14}  {bar}", day.day));
+        let sessions = count_of(day.sessions, "session");
+        let events = count_of(day.events, "event");
+        paper.push_text(&format!("{}  {sessions:>12}  {events:>14}  {bar}", day.day));
     }
 }

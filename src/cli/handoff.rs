@@ -7,10 +7,10 @@ use super::{
     args::{self, HandoffVerb},
     config::Config,
     connect,
-    failure::{Failure, Outcome},
-    place::is_own,
-    readable::{Paper, words::many},
-    screen::{Screen, Tone, instant, one_line, printable},
+    failure::{CliError, Outcome},
+    place::contains_working_dir,
+    readable::{LineBuffer, words::count_of},
+    screen::{Screen, Tone, escaped, format_instant, one_line},
     values::Environment,
 };
 use crate::{
@@ -18,8 +18,8 @@ use crate::{
     client::Client,
     env::files,
     verbs::{
-        InWorkspace, NoQuery,
-        handoff::{ChainQuery, GetChain, RestoreWork, Save, StartWork},
+        NoQuery, WorkspacePath,
+        handoff::{ChainQuery, GetChain, RestoreWork, SaveWork, StartWork},
         views::FormatQuery,
     },
     wire::handoff::saved_texts,
@@ -47,9 +47,9 @@ pub(super) async fn run(
 /// The configuration and the environment.
 type Settings<'a> = (&'a Config, &'a Environment);
 
-/// Returns the workspace parameter of a request; [`place::resolve`] has set it.
-fn workspace(named: Option<String>) -> InWorkspace {
-    InWorkspace { workspace: named.unwrap_or_default() }
+/// Returns the workspace parameter of a request; [`place::resolve_workspaces`] has set it.
+fn workspace_params(named: Option<String>) -> WorkspacePath {
+    WorkspacePath { workspace: named.unwrap_or_default() }
 }
 
 async fn save(
@@ -58,7 +58,7 @@ async fn save(
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace);
+    let place = workspace_params(wanted.workspace);
     let mut asked: SaveRequest = match &wanted.from {
         None => SaveRequest::default(),
         Some(path) => {
@@ -70,29 +70,30 @@ async fn save(
                 files::read(path, FROM_BYTES_MAX)?
             };
             serde_json::from_slice(&text)
-                .map_err(|error| Failure::usage(format!("--from {}: {error}", path.display())))?
+                .map_err(|error| CliError::usage(format!("--from {}: {error}", path.display())))?
         }
     };
     asked.session_id = wanted.session.map(|session| session.to_string()).or(asked.session_id);
     asked.conversation_context = wanted.context.or(asked.conversation_context);
-    let is_own = is_own(&place.workspace, settings.1);
+    let is_own = contains_working_dir(&place.workspace, settings.1);
     // In the working directory's own workspace, typed paths are made absolute.
     let whole = |path: &PathBuf| std::path::absolute(path).ok().filter(|_| is_own);
     let typed = |path: &PathBuf| whole(path).unwrap_or_else(|| path.clone()).display().to_string();
     let files = wanted.files.iter().map(typed);
     let files = files.map(|path| NewFile { path, ..NewFile::default() });
     asked.file_references.extend(files);
-    let local = connect::local(settings.0, settings.1)?;
-    local.hash(&place.workspace, is_own, &mut asked.file_references);
+    let local = connect::create_local(settings.0, settings.1)?;
+    local.hash_saved_files(&place.workspace, is_own, &mut asked.file_references);
     let said = saved_texts(&asked);
-    let mut saved = client.call::<Save>(&place, &NoQuery {}, &asked).await?;
+    let mut saved = client.call::<SaveWork>(&place, &NoQuery {}, &asked).await?;
     saved.notices.extend(local.extract(client, &place.workspace, &said).await);
-    screen.show(&saved, |screen| {
+    screen.print_result(&saved, |screen| {
         let made = if saved.is_new { ", a new session" } else { "" };
-        let said = [many(saved.items, "context item"), many(saved.files, "file")].join(", ");
+        let said =
+            [count_of(saved.items, "context item"), count_of(saved.files, "file")].join(", ");
         let (session, at) = (&saved.session_id, saved.position);
-        screen.line(format!("saved {session} at {at}{made}: {said}"))?;
-        saved.notices.iter().for_each(|notice| screen.note(printable(notice)));
+        screen.print_line(format!("saved {session} at {at}{made}: {said}"))?;
+        saved.notices.iter().for_each(|notice| screen.print_note(escaped(notice)));
         Ok(())
     })
 }
@@ -103,7 +104,7 @@ async fn restore(
     settings: Settings<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = workspace(wanted.workspace);
+    let place = workspace_params(wanted.workspace);
     let asked = RestoreRequest {
         session_id: wanted.session.map(|session| session.to_string()),
         successor_id: None,
@@ -115,63 +116,65 @@ async fn restore(
         create: wanted.look.then_some(false),
         explain: wanted.explain,
     };
-    let local = connect::local(settings.0, settings.1)?;
+    let local = connect::create_local(settings.0, settings.1)?;
     let mut found = client.call::<RestoreWork>(&place, &FormatQuery::default(), &asked).await?;
-    local.look(client, is_own(&place.workspace, settings.1), &mut found).await?;
-    screen.show(&found, |screen| {
-        Paper::print(screen, |paper| print_restored(&found, paper))?;
-        found.notices.iter().for_each(|notice| screen.note(printable(notice)));
+    local
+        .hash_restored_files(client, contains_working_dir(&place.workspace, settings.1), &mut found)
+        .await?;
+    screen.print_result(&found, |screen| {
+        LineBuffer::print(screen, |paper| print_restored(&found, paper))?;
+        found.notices.iter().for_each(|notice| screen.print_note(escaped(notice)));
         if let Some(session) = &found.session_id {
             let tokens = format!("{} of {} tokens", found.tokens, found.tokens_max);
-            screen.note(format!("{session} continues {} ({tokens})", found.continues));
+            screen.print_note(format!("{session} continues {} ({tokens})", found.continues));
         }
         Ok(())
     })
 }
 
 /// Prints the restored context, for a reader or for a model.
-fn print_restored(found: &RestoredAnswer, paper: &mut Paper) {
-    paper.brief(&found.context);
+fn print_restored(found: &RestoredAnswer, paper: &mut LineBuffer) {
+    paper.push_markdown(&found.context);
     if !found.context_items.is_empty() {
-        paper.heading("Context items:");
+        paper.push_heading("Context items:");
     }
     for item in &found.context_items {
         let importance = item.importance.map(|n| format!(", importance {n}")).unwrap_or_default();
-        paper.item(&format!("[{}{importance}] {}", item.category, item.content.trim()));
+        paper.push_item(&format!("[{}{importance}] {}", item.category, item.content.trim()));
     }
     if !found.file_references.is_empty() {
-        paper.heading("Files:");
+        paper.push_heading("Files:");
     }
     for file in &found.file_references {
         let change = file.change.as_ref().map(|change| format!(", {change} by that session"));
-        paper.item(&format!("{}: {}{}", file.path, file.status, change.unwrap_or_default()));
+        paper.push_item(&format!("{}: {}{}", file.path, file.status, change.unwrap_or_default()));
     }
     if let Some(state) = &found.workspace_state {
-        paper.heading("State of the workspace:");
-        paper.text(&serde_json::Value::Object(state.clone()).to_string());
+        paper.push_heading("State of the workspace:");
+        paper.push_text(&serde_json::Value::Object(state.clone()).to_string());
     }
     for why in &found.why {
         let line = format!("{} ({}): {} — {}", why.class, why.form, why.text, why.why);
-        paper.say(Tone::Faint, "  ", &line);
+        paper.push(Tone::Faint, "  ", &line);
     }
 }
 
 async fn print_start(client: &Client, wanted: args::StartArgs, screen: &mut Screen) -> Outcome {
-    let place = workspace(wanted.workspace);
+    let place = workspace_params(wanted.workspace);
     let asked = StartRequest { session_id: None, tokens_max: wanted.tokens };
     let found = client.call::<StartWork>(&place, &NoQuery {}, &asked).await?;
-    screen.show(&found, |screen| {
-        found.notices.iter().for_each(|notice| screen.note(printable(notice)));
+    screen.print_result(&found, |screen| {
+        found.notices.iter().for_each(|notice| screen.print_note(escaped(notice)));
         if found.text.is_empty() {
-            screen.note("nothing is known here: an agent that starts here receives nothing");
+            screen.print_note("nothing is known here: an agent that starts here receives nothing");
             return Ok(());
         }
-        Paper::print(screen, |paper| paper.say(Tone::Plain, "", found.text.trim()))
+        LineBuffer::print(screen, |paper| paper.push(Tone::Plain, "", found.text.trim()))
     })
 }
 
 async fn print_chain(client: &Client, wanted: args::ChainArgs, screen: &mut Screen) -> Outcome {
-    let place = workspace(wanted.workspace);
+    let place = workspace_params(wanted.workspace);
     let query = ChainQuery { session: wanted.session.map(|session| session.to_string()) };
     let found = client.call::<GetChain>(&place, &query, &()).await?;
     let rows = found.data.iter().map(|link| {
@@ -180,10 +183,10 @@ async fn print_chain(client: &Client, wanted: args::ChainArgs, screen: &mut Scre
         let (before, id) = (before.unwrap_or_default(), link.session.id.clone());
         let title = one_line(link.session.title.as_deref().unwrap_or_default(), TITLE_CHARS);
         let saved = link.saved_at.as_ref().map(ToString::to_string).unwrap_or_default();
-        let written = instant(&link.session.updated_at);
+        let written = format_instant(&link.session.updated_at);
         vec![id, before, link.session.tail.to_string(), saved, written, title]
     });
     let heads = ["SESSION", "CONTINUES", "EVENTS", "SAVED AT", "WRITTEN", "TITLE"];
     let rows = rows.collect();
-    screen.show(&found, |screen| screen.table(&heads, rows))
+    screen.print_result(&found, |screen| screen.print_table(&heads, rows))
 }

@@ -1,5 +1,5 @@
 //! `status`: reports the store and its installation, through its interfaces. It must not change
-//! anything; `doctor`, which collects the same data, starts an owner where none runs.
+//! anything; `doctor`, which collects the same data, starts an owner if none runs.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -11,13 +11,13 @@ use super::{
     connect,
     failure::Outcome,
     pause,
-    screen::{Screen, Tone, one_line, size},
+    screen::{Screen, Tone, format_size, one_line},
     sessions,
     values::Environment,
 };
 use crate::{
     api::admin::KeysAnswer,
-    client::{Client, ClientError, OwnerReport, Request},
+    client::{Client, ClientError, HttpRequest, OwnerReport},
     env::{Env, files},
     event::kinds,
     import::UNKNOWN_KEY,
@@ -30,7 +30,7 @@ const LOG_BYTES_MAX: u64 = 64 << 20;
 const ERROR_CHARS: usize = 200;
 
 /// Collected state of a store.
-pub(super) struct Health {
+pub(super) struct StoreStatus {
     pub(super) exists: bool,
     /// The running owner, as of before any other request.
     pub(super) owner: Result<OwnerReport, ClientError>,
@@ -44,26 +44,26 @@ pub(super) struct Health {
     /// Bytes of the journal's files.
     bytes_of_journal: u64,
     /// Free space of the file system.
-    pub(super) free: Option<files::Free>,
+    pub(super) free: Option<files::FreeSpace>,
     /// Flags "encrypted" and "opens with the given keys".
     pub(super) keys: Option<Result<(bool, bool), String>>,
     /// Time, level and text of the owner's last error.
     pub(super) last_error: Option<(String, String, String)>,
 }
 
-impl Health {
-    /// Collects the state; with `starts`, an owner is started where none runs.
+impl StoreStatus {
+    /// Collects the state; with `starts`, an owner is started if none runs.
     pub(super) fn collect(
         config: &Config,
         environment: &Environment,
         starts: bool,
     ) -> Outcome<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let client = connect::client(config, environment)?;
+        let client = connect::create_client(config, environment)?;
         let here = config.url.is_none();
-        let inside = |name: &str| files::look(&config.data_dir.join(name)).ok().flatten();
+        let inside = |name: &str| files::path_info(&config.data_dir.join(name)).ok().flatten();
         let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
-        let owner = runtime.block_on(client.owner());
+        let owner = runtime.block_on(client.fetch_owner_report());
         let mut unknown = Vec::new();
         let mut hooks = BTreeMap::new();
         let sessions = match exists || !here {
@@ -71,17 +71,17 @@ impl Health {
                 Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
             }
             true => {
-                let counted = runtime.block_on(count(&client, &mut unknown));
+                let counted = runtime.block_on(count_sessions(&client, &mut unknown));
                 let counted = counted.map_err(|failure| failure.to_string());
                 counted.map(|(count, newest, latest)| {
-                    hooks = runtime.block_on(fetch_last_recorded(&client, latest));
+                    hooks = runtime.block_on(fetch_last_hook_times(&client, latest));
                     (count, newest)
                 })
             }
             false => Ok((0, None)),
         };
         runtime.shutdown_background();
-        let directory = nearest_existing(&config.data_dir);
+        let directory = nearest_existing_path(&config.data_dir);
         Ok(Self {
             exists,
             owner,
@@ -94,9 +94,13 @@ impl Health {
             } else {
                 0
             },
-            free: directory.filter(|_| here).and_then(|path| files::free(path).ok()),
-            keys: exists.then(|| keys(config)),
-            last_error: if here { last_error(&config.data_dir.join("owner.log")) } else { None },
+            free: directory.filter(|_| here).and_then(|path| files::free_space(path).ok()),
+            keys: exists.then(|| read_key_state(config)),
+            last_error: if here {
+                read_last_error(&config.data_dir.join("owner.log"))
+            } else {
+                None
+            },
         })
     }
 }
@@ -105,7 +109,7 @@ impl Health {
 type Latest = BTreeMap<String, (String, String)>;
 
 /// Returns the time of the last event that hooks of each program recorded.
-async fn fetch_last_recorded(client: &Client, latest: Latest) -> BTreeMap<String, String> {
+async fn fetch_last_hook_times(client: &Client, latest: Latest) -> BTreeMap<String, String> {
     const KINDS: [&str; 6] = [
         kinds::SESSION_STATUS_RUNNING,
         kinds::SESSION_STATUS_IDLE,
@@ -116,7 +120,7 @@ async fn fetch_last_recorded(client: &Client, latest: Latest) -> BTreeMap<String
     ];
     let mut fired = BTreeMap::new();
     for (program, (_, session)) in latest {
-        let request = Request::get(format!("/v1/sessions/{session}/events"));
+        let request = HttpRequest::get(format!("/v1/sessions/{session}/events"));
         let request = request.query("order", "desc").query("limit", 50);
         let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
         let answer = client.json(request).await.unwrap_or_default();
@@ -131,12 +135,12 @@ async fn fetch_last_recorded(client: &Client, latest: Latest) -> BTreeMap<String
 
 /// Returns the number of sessions, the time of the newest write, and the latest sessions that hooks
 /// recorded; adds sessions with records of unknown types to `unknown`.
-async fn count(
+async fn count_sessions(
     client: &Client,
     unknown: &mut Vec<(String, String)>,
 ) -> Outcome<(u64, Option<String>, Latest)> {
     let (mut count, mut newest, mut latest) = (0, None::<String>, Latest::new());
-    sessions::for_each(client, |session| {
+    sessions::for_each_session(client, |session| {
         count += 1;
         let types = session.metadata.get(UNKNOWN_KEY).cloned();
         unknown.extend(types.map(|types| (session.id.clone(), types)));
@@ -152,13 +156,13 @@ async fn count(
 }
 
 /// Returns the path, or its nearest ancestor that exists.
-fn nearest_existing(path: &Path) -> Option<&Path> {
-    path.ancestors().find(|path| matches!(files::look(path), Ok(Some(_))))
+fn nearest_existing_path(path: &Path) -> Option<&Path> {
+    path.ancestors().find(|path| matches!(files::path_info(path), Ok(Some(_))))
 }
 
 fn bytes_below(directory: &Path) -> u64 {
     let inside = files::list(directory).unwrap_or_default();
-    let bytes = |path: &std::path::PathBuf| match files::look(path) {
+    let bytes = |path: &std::path::PathBuf| match files::path_info(path) {
         Ok(Some(found)) if found.is_dir => bytes_below(path),
         Ok(Some(found)) => found.bytes,
         _ => 0,
@@ -166,15 +170,15 @@ fn bytes_below(directory: &Path) -> u64 {
     inside.iter().map(bytes).sum()
 }
 
-fn keys(config: &Config) -> Result<(bool, bool), String> {
+fn read_key_state(config: &Config) -> Result<(bool, bool), String> {
     let given = config.keys.read().map_err(|failure| failure.to_string())?;
-    let env = Env::real(&config.data_dir).map_err(|error| error.to_string())?.with_keys(given);
+    let env = Env::open(&config.data_dir).map_err(|error| error.to_string())?.with_keys(given);
     let report = key_report(&env).map_err(|error| error.to_string())?;
     let answer = KeysAnswer::from(report);
     Ok((answer.encrypted, answer.opens || !answer.encrypted))
 }
 
-fn last_error(log: &Path) -> Option<(String, String, String)> {
+fn read_last_error(log: &Path) -> Option<(String, String, String)> {
     let text = files::read_text(log, LOG_BYTES_MAX).ok()?;
     text.lines().rev().find_map(|line| {
         let line: Value = serde_json::from_str(line).ok()?;
@@ -184,10 +188,14 @@ fn last_error(log: &Path) -> Option<(String, String, String)> {
     })
 }
 
-pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
-    let health = Health::collect(config, environment, false)?;
+pub(super) fn print_status(
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    let health = StoreStatus::collect(config, environment, false)?;
     if screen.json {
-        return Ok(screen.value(&to_json(config, &health))?);
+        return Ok(screen.print_json(&to_json(config, &health))?);
     }
     let place = match &config.url {
         Some(url) => ("server", url.to_string()),
@@ -195,16 +203,16 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
     };
     let mut rows = vec![("version", args::version()), place];
     if config.url.is_none() {
-        rows.push(("owner", owner(&health)));
+        rows.push(("owner", describe_owner(&health)));
         let url = health.owner.as_ref().ok().and_then(|owner| owner.url.clone());
         rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
-    rows.push(("recording", pause::described(config, screen).0));
+    rows.push(("recording", pause::describe_recording(config, screen).0));
     rows.push((
         "sessions",
         match &health.sessions {
             Ok((count, newest)) => {
-                let newest = newest.as_deref().map(|at| screen.times().when(at));
+                let newest = newest.as_deref().map(|at| screen.times().format_when(at));
                 let newest = newest.map(|when| format!(", last written {when}"));
                 format!("{count}{}", newest.unwrap_or_default())
             }
@@ -212,12 +220,14 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
         },
     ));
     if config.url.is_none() {
-        let free = health.free.map_or_else(|| "unknown".to_owned(), |free| size(free.bytes));
+        let free = health.free.map_or_else(|| "unknown".to_owned(), |free| format_size(free.bytes));
         let journal = match health.bytes_of_journal {
             0 => String::new(),
-            bytes => format!(", {} of it the journal's files, made whole in advance", size(bytes)),
+            bytes => {
+                format!(", {} of it the journal's files, made whole in advance", format_size(bytes))
+            }
         };
-        rows.push(("on disk", format!("{}{journal}", size(health.bytes_on_disk))));
+        rows.push(("on disk", format!("{}{journal}", format_size(health.bytes_on_disk))));
         rows.push(("free space", free));
         rows.push((
             "encryption",
@@ -234,7 +244,7 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
             match &health.last_error {
                 None => "none".to_owned(),
                 Some((at, level, message)) => {
-                    let when = screen.times().when(at);
+                    let when = screen.times().format_when(at);
                     one_line(&format!("{when}, {level}: {message}"), ERROR_CHARS)
                 }
             },
@@ -242,12 +252,12 @@ pub(super) fn status(config: &Config, environment: &Environment, screen: &mut Sc
     }
     for (name, value) in rows {
         let name = screen.paint(Tone::Faint, &format!("{name:<15}"));
-        screen.line(format!("{name}{value}"))?;
+        screen.print_line(format!("{name}{value}"))?;
     }
     Ok(())
 }
 
-fn owner(health: &Health) -> String {
+fn describe_owner(health: &StoreStatus) -> String {
     match &health.owner {
         Ok(owner) => {
             let how = if owner.on_demand { "started on demand" } else { "`sessionlog serve`" };
@@ -258,7 +268,7 @@ fn owner(health: &Health) -> String {
     }
 }
 
-fn to_json(config: &Config, health: &Health) -> Value {
+fn to_json(config: &Config, health: &StoreStatus) -> Value {
     let owner = health.owner.as_ref().ok().map(|owner| {
         json!({
             "pid": owner.pid, "version": owner.version, "on_demand": owner.on_demand,
@@ -281,6 +291,6 @@ fn to_json(config: &Config, health: &Health) -> Value {
         "bytes_free": health.free.map(|free| free.bytes),
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,
-        "recording": pause::to_json(config),
+        "recording": pause::recording_to_json(config),
     })
 }

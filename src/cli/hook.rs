@@ -11,19 +11,22 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    common::Common,
-    config::{Config, StorePlace},
+    common::CommonFlags,
+    config::{Config, StoreLocation},
     connect,
     failure::Outcome,
-    screen::{Screen, printable},
+    screen::{Screen, escaped},
     values::{ConfigError, Environment},
 };
 use crate::{
     client::Client,
     env::{Clock as _, clock::SystemClock, entropy::SystemEntropy, files, parents},
     event::Timestamp,
-    hook::{Admission, Done, Drained, Hook, Input, Keys, Payload, Spool, Transcripts, drain, tail},
-    import::{Program, tail as lines},
+    hook::{
+        Admission, DrainReport, Hook, HookInput, HookOutcome, Keys, Payload, Spool, Transcripts,
+        drain, tail,
+    },
+    import::{TranscriptProgram, tail as lines},
     secrets::Recogniser,
 };
 
@@ -34,31 +37,31 @@ const PROJECT: &str = "CLAUDE_PROJECT_DIR";
 const DELIVER_SHARE: Duration = Duration::from_secs(3);
 const DELIVER_WAIT: Duration = Duration::from_secs(6);
 
-pub(super) fn run(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+pub(super) fn run(common: &CommonFlags, environment: &Environment, screen: &mut Screen) -> Outcome {
     if io::stdin().is_terminal() {
-        screen.note(
+        screen.print_note(
             "sessionlog hook reads one event of an agent's program from standard input; \
              `sessionlog install claude-code` sets that up.",
         );
     }
     if let Err(failure) = record_event(common, environment, screen) {
-        screen.note(format!("sessionlog hook: {failure}"));
+        screen.print_note(format!("sessionlog hook: {failure}"));
     }
     // Output printed before the failure is complete: a reply is one line.
     let _ = screen.flush();
     Ok(())
 }
 
-fn record_event(common: &Common, environment: &Environment, screen: &mut Screen) -> Outcome {
+fn record_event(common: &CommonFlags, environment: &Environment, screen: &mut Screen) -> Outcome {
     let clock = SystemClock::new();
     let begun = clock.monotonic();
-    let input = Input::read(io::stdin().lock());
+    let input = HookInput::read(io::stdin().lock());
     let config = Config::load(common, environment);
     // A wrong setting must not stop spooling: events are still spooled for their store and
     // encrypted with its key, and the user's rules on secrets and recording still apply.
     let known = match &config {
         Ok(config) => Ok(config.clone()),
-        Err(_) => Config::of_store(common, environment),
+        Err(_) => Config::load_for_store(common, environment),
     };
     let (secrets, wrong) = match &known {
         Ok(config) => config.secrets.salvage(),
@@ -71,38 +74,40 @@ fn record_event(common: &Common, environment: &Environment, screen: &mut Screen)
     let (mut gap, mut past, mut withholds) = (None, None, None);
     let payload = match &known {
         Ok(config) => {
-            let who = payload.who(directory.as_deref());
+            let who = payload.work_session(directory.as_deref());
             match config.gate.admit(&who, clock.now()) {
                 Admission::Refused => return Ok(()),
                 Admission::Admitted(before) => gap = before,
             }
-            past = Some(config.gate.past(&who));
+            past = Some(config.gate.transcript_filter(&who));
             let (gate, directory) = (config.gate.clone(), payload.directory().map(str::to_owned));
             withholds =
-                Some(move |input: &Value| gate.withholds(Some(input), directory.as_deref()));
-            payload.withheld(&config.gate)
+                Some(move |input: &Value| gate.excludes_call(Some(input), directory.as_deref()));
+            payload.without_excluded_input(&config.gate)
         }
         // No client and no spool exist to record it.
         Err(_) => payload,
     };
     for why in wrong {
-        screen.note(format!("sessionlog hook: {}", printable(&why)));
+        screen.print_note(format!("sessionlog hook: {}", escaped(&why)));
     }
     let client = match &config {
-        Ok(config) => connect::client(config, environment).map_err(|failure| failure.to_string()),
+        Ok(config) => {
+            connect::create_client(config, environment).map_err(|failure| failure.to_string())
+        }
         Err(error) => Err(error.to_string()),
     };
     let hook = Hook {
         client,
-        spool: spool(known.map(|config| config.store_place()), environment),
+        spool: open_spool(known.map(|config| config.store_location()), environment),
         spent: clock.monotonic().saturating_sub(begun),
         clock: Arc::new(clock),
         entropy: Arc::new(SystemEntropy),
-        transcripts: transcripts(Arc::clone(&secrets), past, withholds),
+        transcripts: transcript_reader(Arc::clone(&secrets), past, withholds),
         // The directory is recorded, and may contain a secret like any other text.
-        directory: directory.map(|directory| secrets.masked(&directory).into_text()),
+        directory: directory.map(|directory| secrets.mask(&directory).into_text()),
         secrets,
-        process: parents::names(),
+        process: parents::parent_process_names(),
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         tokens_max: config.as_ref().map_or(0, |config| config.hook_tokens),
@@ -113,36 +118,42 @@ fn record_event(common: &Common, environment: &Environment, screen: &mut Screen)
     let done = runtime.block_on(hook.run(&payload));
     // A task may still wait for an owner to start; the hook does not wait for it.
     runtime.shutdown_background();
-    print_done(&done, screen)
+    print_outcome(&done, screen)
 }
 
 /// Returns a reader of transcripts that removes secrets and skips lines that must not be read.
-fn transcripts<F, W>(secrets: Arc<Recogniser>, past: Option<F>, withholds: Option<W>) -> Transcripts
+fn transcript_reader<F, W>(
+    secrets: Arc<Recogniser>,
+    past: Option<F>,
+    withholds: Option<W>,
+) -> Transcripts
 where
     F: Fn(Option<Timestamp>, Option<&str>) -> bool + Send + Sync + 'static,
     W: Fn(&Value) -> bool + Send + Sync + 'static,
 {
     let secrets = Arc::new((secrets, past, withholds));
     Box::new(move |path, is_codex| {
-        let Some(mut file) = files::open_own(Path::new(path))? else { return Ok(None) };
+        let Some(mut file) = files::open_user_file(Path::new(path))? else { return Ok(None) };
         let rules = Arc::clone(&secrets);
         Ok(Some(Box::new(move |ask| {
             let (secrets, past, withholds) = &*rules;
-            let program = if is_codex { Program::Codex } else { Program::ClaudeCode };
+            let program =
+                if is_codex { TranscriptProgram::Codex } else { TranscriptProgram::ClaudeCode };
             let may_read =
                 |at, directory: Option<&str>| past.as_ref().is_some_and(|past| past(at, directory));
             let read = match ask {
-                tail::Ask::Copy => match lines::end_of_copy(&mut file)? {
+                tail::TailRequest::Copy => match lines::find_end_of_copy(&mut file)? {
                     Some(place) => lines::NewLines { place, ..lines::NewLines::default() },
                     None => return Ok(tail::TranscriptTail::default()),
                 },
-                tail::Ask::End => {
-                    lines::NewLines { place: lines::end(&mut file)?, ..lines::NewLines::default() }
-                }
-                tail::Ask::After(place) => {
+                tail::TailRequest::End => lines::NewLines {
+                    place: lines::find_end(&mut file)?,
+                    ..lines::NewLines::default()
+                },
+                tail::TailRequest::After(place) => {
                     // A note of another version holds no valid location.
                     let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
-                    lines::since(&mut file, program, place.as_ref(), &may_read, secrets)?
+                    lines::read_since(&mut file, program, place.as_ref(), &may_read, secrets)?
                 }
             };
             let place = match serde_json::to_value(&read.place)? {
@@ -154,42 +165,42 @@ where
             let mut events: Vec<Value> = events.collect();
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
-            tail::withhold(&mut events, &withholds);
+            tail::remove_excluded(&mut events, &withholds);
             Ok(tail::TranscriptTail { place, branch, events, prompts })
         })))
     })
 }
 
-fn print_done(done: &Done, screen: &mut Screen) -> Outcome {
+fn print_outcome(done: &HookOutcome, screen: &mut Screen) -> Outcome {
     if let Some(trouble) = &done.trouble {
-        screen.note(format!("sessionlog hook: {trouble}"));
+        screen.print_note(format!("sessionlog hook: {trouble}"));
     }
     if screen.json {
         let report = json!({
             "session": done.session, "recorded": done.recorded, "spooled": done.spooled,
             "answer": done.answer,
         });
-        return Ok(screen.value(&report)?);
+        return Ok(screen.print_json(&report)?);
     }
     match &done.answer {
-        Some(answer) => Ok(screen.value(answer)?),
+        Some(answer) => Ok(screen.print_json(answer)?),
         None => Ok(()),
     }
 }
 
 /// Delivers spooled hook events before a verb reads; waits for at most [`DELIVER_WAIT`].
-pub(super) async fn deliver_what_waits(
+pub(super) async fn deliver_spooled(
     client: &Client,
     config: &Config,
     environment: &Environment,
     screen: &Screen,
 ) {
-    let spool = spool(Ok(config.store_place()), environment);
+    let spool = open_spool(Ok(config.store_location()), environment);
     if spool.is_empty() {
         return;
     }
     let clock = SystemClock::new();
-    let mut drained = Drained::default();
+    let mut drained = DrainReport::default();
     let draining = drain(client, &spool, &clock, DELIVER_SHARE, &mut drained);
     let stopped = match tokio::time::timeout(DELIVER_WAIT, draining).await {
         Ok(Ok(())) => drained.stopped,
@@ -197,22 +208,24 @@ pub(super) async fn deliver_what_waits(
         Err(_) => Some(format!("no answer for {} s", DELIVER_WAIT.as_secs())),
     };
     if let Some(why) = stopped {
-        screen.note(format!("events of hooks wait in {spool}: {why}"));
+        screen.print_note(format!("events of hooks wait in {spool}: {why}"));
     }
-    if drained.aside > 0 {
-        let aside = drained.aside;
-        screen.note(format!("{aside} of them cannot be read; they were moved to {spool}/refused"));
+    if drained.unreadable > 0 {
+        let aside = drained.unreadable;
+        screen.print_note(format!(
+            "{aside} of them cannot be read; they were moved to {spool}/refused"
+        ));
     }
 }
 
 /// Returns the spool of a store: next to the data directory, or else in the user's state directory;
 /// a server has a separate directory, so that its events are not delivered to another store.
 /// Without a known store and key no event is spooled.
-fn spool(store: Result<StorePlace, ConfigError>, environment: &Environment) -> Spool {
-    let state = environment.home_or("XDG_STATE_HOME", ".local/state");
+fn open_spool(store: Result<StoreLocation, ConfigError>, environment: &Environment) -> Spool {
+    let state = environment.dir_or_below_home("XDG_STATE_HOME", ".local/state");
     let state = state.map(|state| state.join("sessionlog/spool"));
-    let places = store.as_ref().ok().map(|StorePlace { data_dir, server, .. }| {
-        let whose = server.as_deref().map(Spool::suffix).unwrap_or_default();
+    let places = store.as_ref().ok().map(|StoreLocation { data_dir, server, .. }| {
+        let whose = server.as_deref().map(Spool::server_suffix).unwrap_or_default();
         let mut beside = data_dir.clone().into_os_string();
         beside.push(format!(".spool{whose}"));
         let name = data_dir.display().to_string().replace(['/', '\\'], "%") + &whose;

@@ -4,12 +4,12 @@
 use std::{path::PathBuf, sync::Arc};
 
 use super::{
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     tenants,
-    values::{ConfigError, SettingValues, size},
+    values::{ConfigError, SettingValues, parse_size},
 };
 use crate::{
-    access::{Access, AccessOptions, Certificates, JwtRules, Limits, PerTenant},
+    access::{AccessOptions, Authenticator, Certificates, JwtRules, PerTenant, TenantLimits},
     client::Credentials,
     env::{clock::SystemClock, files},
     service::Quotas,
@@ -22,22 +22,22 @@ const CA_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interfaces {
     pub(super) tokens_file: Option<PathBuf>,
-    jwt: Jwt,
+    jwt: JwtSettings,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allowed_origins: Vec<String>,
-    limits: Limits,
+    limits: TenantLimits,
     quotas: Quotas,
     tenants_file: Option<PathBuf>,
-    token: Option<Token>,
+    token: Option<HiddenToken>,
     token_file: Option<PathBuf>,
     ca: Option<PathBuf>,
 }
 
 /// Settings for JSON web tokens.
 #[derive(Clone, Debug, Default)]
-struct Jwt {
+struct JwtSettings {
     keys: Option<PathBuf>,
     issuer: Option<String>,
     audience: Option<String>,
@@ -47,9 +47,9 @@ struct Jwt {
 
 /// A credential that its `Debug` output hides.
 #[derive(Clone)]
-struct Token(String);
+struct HiddenToken(String);
 
-impl std::fmt::Debug for Token {
+impl std::fmt::Debug for HiddenToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Token")
     }
@@ -71,15 +71,18 @@ impl Interfaces {
             let number = settings.parse(name, wanted, |text| text.parse::<u32>().ok())?;
             Ok::<_, ConfigError>(number.unwrap_or_default())
         };
-        let bytes =
-            settings.parse("tenant_bytes_max", "a size such as 10GiB, 0 for no limit", size)?;
+        let bytes = settings.parse(
+            "tenant_bytes_max",
+            "a size such as 10GiB, 0 for no limit",
+            parse_size,
+        )?;
         let token = settings.parse("token", "a credential: printable, without blanks", |text| {
             let is_printable = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
-            is_printable.then(|| Token(text.to_owned()))
+            is_printable.then(|| HiddenToken(text.to_owned()))
         })?;
         Ok(Self {
             tokens_file: path("tokens_file"),
-            jwt: Jwt {
+            jwt: JwtSettings {
                 keys: path("jwt_keys"),
                 issuer: said("jwt_issuer"),
                 audience: said("jwt_audience"),
@@ -90,7 +93,7 @@ impl Interfaces {
             tls_key: path("tls_key"),
             allowed_hosts: list("allowed_hosts"),
             allowed_origins: list("allowed_origins"),
-            limits: Limits {
+            limits: TenantLimits {
                 requests_max: number("tenant_requests_max")?,
                 readers_max: number("tenant_readers_max")?,
                 requests_per_second: number("tenant_rate_max")?,
@@ -106,66 +109,66 @@ impl Interfaces {
         })
     }
 
-    /// Returns the rules for accepted credentials; `None` when none is needed.
-    pub(super) fn access(&self) -> Outcome<Option<Arc<Access>>> {
-        let jwt = self.jwt.rules()?;
+    /// Returns the rules for accepted credentials; `None` if none is needed.
+    pub(super) fn open_access(&self) -> Outcome<Option<Arc<Authenticator>>> {
+        let jwt = self.jwt.to_rules()?;
         if self.tokens_file.is_none() && jwt.is_none() {
             return Ok(None);
         }
-        let (tokens, limits) = (self.tokens_file.clone(), self.of_tenants()?.0);
+        let (tokens, limits) = (self.tokens_file.clone(), self.read_tenant_limits()?.0);
         let options = AccessOptions { tokens, jwt, limits };
         let action = "`sessionlog tokens create` makes a file of tokens";
-        let access = Access::open(options, Arc::new(SystemClock::new()));
-        let access = access.map_err(|error| Failure::invalid(error.to_string(), action))?;
+        let access = Authenticator::open(options, Arc::new(SystemClock::new()));
+        let access =
+            access.map_err(|error| CliError::invalid_request(error.to_string(), action))?;
         Ok(Some(Arc::new(access)))
     }
 
-    /// Returns the quotas of each tenant.
-    pub(super) fn quotas(&self) -> Outcome<PerTenant<Quotas>> {
-        Ok(self.of_tenants()?.1)
+    pub(super) fn read_quotas(&self) -> Outcome<PerTenant<Quotas>> {
+        Ok(self.read_tenant_limits()?.1)
     }
 
-    fn of_tenants(&self) -> Outcome<(PerTenant<Limits>, PerTenant<Quotas>)> {
-        tenants::read(self.tenants_file.as_deref(), self.limits, self.quotas)
+    fn read_tenant_limits(&self) -> Outcome<(PerTenant<TenantLimits>, PerTenant<Quotas>)> {
+        tenants::read_limits(self.tenants_file.as_deref(), self.limits, self.quotas)
     }
 
     /// Loads the TLS certificates; `None` for plain HTTP.
-    pub(super) fn certificates(&self) -> Outcome<Option<Arc<Certificates>>> {
+    pub(super) fn load_certificates(&self) -> Outcome<Option<Arc<Certificates>>> {
         let (certificate, key) = (self.tls_cert.clone(), self.tls_key.clone());
-        let both = both_or_none("tls_cert", certificate, "tls_key", key)?;
+        let both = require_both_or_none("tls_cert", certificate, "tls_key", key)?;
         let Some((certificate, key)) = both else { return Ok(None) };
         let action = "tls_cert holds a certificate chain and tls_key its private key, both in PEM";
         let certificates = Certificates::open(certificate, key);
         let certificates =
-            certificates.map_err(|error| Failure::invalid(error.to_string(), action))?;
+            certificates.map_err(|error| CliError::invalid_request(error.to_string(), action))?;
         Ok(Some(Arc::new(certificates)))
     }
 
     /// Returns the credentials that a client sends to a server, and the authority it trusts.
-    pub(super) fn shown(&self) -> Outcome<Credentials> {
+    pub(super) fn read_credentials(&self) -> Outcome<Credentials> {
         let mut shown = Credentials { token: self.token.clone().map(|token| token.0), ca: None };
         if let (None, Some(path)) = (&shown.token, &self.token_file) {
-            let found = files::look(path).map_err(Failure::file(path))?;
+            let found = files::path_info(path).map_err(CliError::file(path))?;
             if found.is_some_and(|found| found.mode & 0o077 != 0) {
                 let path = path.display();
                 let message = format!("{path}: others than you can read it");
-                return Err(Failure::invalid(message, format!("chmod 600 {path}")));
+                return Err(CliError::invalid_request(message, format!("chmod 600 {path}")));
             }
-            let text = files::read_text(path, TOKEN_BYTES_MAX).map_err(Failure::file(path))?;
+            let text = files::read_text(path, TOKEN_BYTES_MAX).map_err(CliError::file(path))?;
             shown.token = Some(text.trim().to_owned());
         }
         if let Some(path) = &self.ca {
-            shown.ca = Some(files::read(path, CA_BYTES_MAX).map_err(Failure::file(path))?);
+            shown.ca = Some(files::read(path, CA_BYTES_MAX).map_err(CliError::file(path))?);
         }
         Ok(shown)
     }
 }
 
-impl Jwt {
-    fn rules(&self) -> Result<Option<JwtRules>, ConfigError> {
+impl JwtSettings {
+    fn to_rules(&self) -> Result<Option<JwtRules>, ConfigError> {
         let Self { keys, issuer, audience, tenant_claim, user_claim } = self.clone();
-        let keys = both_or_none("jwt_keys", keys, "jwt_issuer", issuer)?;
-        let keys = both_or_none("jwt_keys", keys, "jwt_audience", audience)?;
+        let keys = require_both_or_none("jwt_keys", keys, "jwt_issuer", issuer)?;
+        let keys = require_both_or_none("jwt_keys", keys, "jwt_audience", audience)?;
         let rules = |((keys, issuer), audience)| JwtRules {
             keys,
             issuer,
@@ -178,7 +181,7 @@ impl Jwt {
 }
 
 /// Checks that two settings are set together or not at all.
-fn both_or_none<A, B>(
+fn require_both_or_none<A, B>(
     name: &'static str,
     a: Option<A>,
     other: &'static str,

@@ -5,7 +5,7 @@
 use std::{io, path::PathBuf, sync::Arc, time::Duration};
 
 use super::{
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     values::{ConfigError, Environment, SettingValue},
 };
 use crate::{
@@ -20,7 +20,6 @@ const FILE_BYTES_MAX: u64 = 4096;
 /// Time limit of a key command: a front end waits longer for the owner that runs it.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Source of the keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeySource {
     current: Option<Secret>,
@@ -30,10 +29,10 @@ pub(super) struct KeySource {
 }
 
 /// Returns the key settings for a listing, without their values.
-pub(super) fn found(environment: &Environment) -> [SettingValue; 2] {
+pub(super) fn list_settings(environment: &Environment) -> [SettingValue; 2] {
     let [current, previous] = VARIABLES;
     let one = |name, variable, help| {
-        SettingValue::secret(name, variable, help, environment.variables.contains_key(variable))
+        SettingValue::new_secret(name, variable, help, environment.variables.contains_key(variable))
     };
     [
         one("key", current, "master key of the store; environment only"),
@@ -58,7 +57,7 @@ impl KeySource {
         let source = Self { current: key(current)?, previous: key(previous)?, file, command };
         let given = [source.current.is_some(), source.file.is_some(), source.command.is_some()];
         let twice = given.into_iter().filter(|given| *given).count() > 1;
-        let alone = source.previous.is_some() && !source.are_given();
+        let alone = source.previous.is_some() && !source.is_configured();
         if twice || alone {
             let problem = if twice { "two of them are set" } else { "only the one before is set" };
             return Err(ConfigError::Key {
@@ -69,8 +68,7 @@ impl KeySource {
         Ok(source)
     }
 
-    /// Returns true if a source of a key is configured.
-    pub(super) fn are_given(&self) -> bool {
+    pub(super) fn is_configured(&self) -> bool {
         self.current.is_some() || self.file.is_some() || self.command.is_some()
     }
 
@@ -88,14 +86,14 @@ impl KeySource {
                         }
                         _ => error.to_string(),
                     };
-                    refused(format!("key_file {}: {problem}", path.display()))
+                    invalid_key_failure(format!("key_file {}: {problem}", path.display()))
                 })?;
-                self.lines(&text, &format!("key_file {}", path.display()))?
+                self.parse_keys(&text, &format!("key_file {}", path.display()))?
             }
             (_, _, Some(command)) => {
-                let text = host::output_of(command, FILE_BYTES_MAX, COMMAND_TIME_MAX)
-                    .map_err(|error| refused(format!("key_command: {error}")))?;
-                self.lines(&text, "key_command")?
+                let text = host::run_command(command, FILE_BYTES_MAX, COMMAND_TIME_MAX)
+                    .map_err(|error| invalid_key_failure(format!("key_command: {error}")))?;
+                self.parse_keys(&text, "key_command")?
             }
             (None, None, None) => return Ok(None),
         };
@@ -104,9 +102,11 @@ impl KeySource {
     }
 
     /// Parses the current key on the first line, and the previous one on the second.
-    fn lines(&self, text: &str, source: &str) -> Outcome<MasterKeys> {
+    fn parse_keys(&self, text: &str, source: &str) -> Outcome<MasterKeys> {
         let mut keys = text.lines().filter(|line| !line.trim().is_empty()).map(Secret::parse);
-        let wrong = || refused(format!("{source}: it holds no key: {WANTED}, one on each line"));
+        let wrong = || {
+            invalid_key_failure(format!("{source}: it holds no key: {WANTED}, one on each line"))
+        };
         let current = keys.next().flatten().ok_or_else(wrong)?;
         let previous = keys.next().map(|key| key.ok_or_else(wrong)).transpose()?;
         if keys.next().is_some() {
@@ -116,14 +116,14 @@ impl KeySource {
     }
 }
 
-fn refused(message: String) -> Failure {
+fn invalid_key_failure(message: String) -> CliError {
     let action = "give one key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE (mode 0600) or \
                   SESSIONLOG_KEY_COMMAND";
-    Failure::invalid(message, action)
+    CliError::invalid_request(message, action)
 }
 
 /// Returns the failure of opening a store with these keys, with a remedy.
-pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
+pub(super) fn open_failure(data_dir: &str, problem: &KeyProblem) -> CliError {
     let action = match problem {
         KeyProblem::Missing { .. } => {
             "give its key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE or SESSIONLOG_KEY_COMMAND"
@@ -142,7 +142,7 @@ pub(super) fn unopened(data_dir: &str, problem: &KeyProblem) -> Failure {
     };
     // The process that started this owner receives only the message.
     let message = format!("data directory {data_dir}: {problem}; nothing was changed: {action}");
-    Failure::refused(
+    CliError::refusal(
         "forbidden",
         message,
         "`sessionlog keys check` shows which key the store needs",

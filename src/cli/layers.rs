@@ -14,12 +14,12 @@ use figment::{
 };
 
 use super::{
-    common::Common,
+    common::CommonFlags,
     keys,
     settings::{PREFIX, SETTINGS, Setting},
     values::{ConfigError, DEFAULT, ENVIRONMENT, Environment, FILE, FLAG},
 };
-use crate::{env::files, wire::nearest};
+use crate::{env::files, wire::nearest_name};
 
 /// Variable with the path of the configuration file.
 const FILE_VARIABLE: &str = "SESSIONLOG_CONFIG";
@@ -27,13 +27,13 @@ pub(super) const FILE_NAME: &str = "sessionlog.toml";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One source of settings.
-pub(super) struct Layer {
+pub(super) struct SettingsLayer {
     pub(super) kind: &'static str,
     /// Texts of the settings by name.
     pub(super) values: BTreeMap<String, String>,
 }
 
-impl Layer {
+impl SettingsLayer {
     fn new<N: Into<String>, V: Into<String>>(
         kind: &'static str,
         values: impl Iterator<Item = (N, V)>,
@@ -43,10 +43,10 @@ impl Layer {
     }
 }
 
-pub(super) fn defaults(environment: &Environment) -> Layer {
+pub(super) fn default_layer(environment: &Environment) -> SettingsLayer {
     let known = SETTINGS.iter().filter_map(|setting| Some((setting.name, setting.default?)));
-    let mut layer = Layer::new(DEFAULT, known);
-    if let Some(home) = environment.home_or("XDG_DATA_HOME", ".local/share") {
+    let mut layer = SettingsLayer::new(DEFAULT, known);
+    if let Some(home) = environment.dir_or_below_home("XDG_DATA_HOME", ".local/share") {
         let path = home.join("sessionlog").display().to_string();
         layer.values.insert("data_dir".to_owned(), path);
     }
@@ -54,8 +54,8 @@ pub(super) fn defaults(environment: &Environment) -> Layer {
 }
 
 /// Reads the configuration file, if any; returns its path and text.
-fn text(
-    common: &Common,
+fn read_file_text(
+    common: &CommonFlags,
     environment: &Environment,
 ) -> Result<Option<(PathBuf, String)>, ConfigError> {
     let named = common
@@ -65,33 +65,34 @@ fn text(
         .filter(|path| !path.as_os_str().is_empty());
     // Only the user's own directory is searched: a file in a foreign directory must not decide
     // where sessions are stored.
-    let usual = || Some(environment.home_or("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
+    let usual =
+        || Some(environment.dir_or_below_home("XDG_CONFIG_HOME", ".config")?.join("sessionlog"));
     let must_exist = named.is_some();
     let Some(path) = named.or_else(|| Some(usual()?.join(FILE_NAME))) else { return Ok(None) };
     match files::read_text(&path, FILE_BYTES_MAX) {
         Ok(text) => Ok(Some((path, text))),
         Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => Ok(None),
-        Err(error) => Err(wrong(&path, error.to_string())),
+        Err(error) => Err(file_error(&path, error.to_string())),
     }
 }
 
-fn wrong(path: &Path, problem: String) -> ConfigError {
+fn file_error(path: &Path, problem: String) -> ConfigError {
     ConfigError::File { path: path.display().to_string(), problem }
 }
 
 /// Reads the configuration file; returns its path and its settings.
-pub(super) fn file(
-    common: &Common,
+pub(super) fn read_file_layer(
+    common: &CommonFlags,
     environment: &Environment,
-) -> Result<(Option<PathBuf>, Layer), ConfigError> {
-    let Some((path, text)) = text(common, environment)? else {
-        return Ok((None, Layer { kind: FILE, values: BTreeMap::new() }));
+) -> Result<(Option<PathBuf>, SettingsLayer), ConfigError> {
+    let Some((path, text)) = read_file_text(common, environment)? else {
+        return Ok((None, SettingsLayer { kind: FILE, values: BTreeMap::new() }));
     };
-    let wrong = |problem: String| wrong(&path, problem);
+    let wrong = |problem: String| file_error(&path, problem);
     let read = Toml::string(&text).data().map_err(|error| wrong(error.to_string()))?;
     let mut values = BTreeMap::new();
     for (name, value) in read.into_values().flatten() {
-        match Setting::named(&name) {
+        match Setting::find(&name) {
             Some(setting) if setting.secret => {
                 let problem = "it is a secret and comes from the environment; or use token_file";
                 return Err(wrong(format!("setting {name}: {problem}")));
@@ -107,7 +108,7 @@ pub(super) fn file(
         values.insert(name, text);
     }
     let path = std::path::absolute(&path).unwrap_or(path);
-    Ok((Some(path), Layer { kind: FILE, values }))
+    Ok((Some(path), SettingsLayer { kind: FILE, values }))
 }
 
 /// Reads some settings of file, environment and flags, ignoring the others; from a file that is not
@@ -115,12 +116,12 @@ pub(super) fn file(
 ///
 /// # Errors
 /// Fails if the file cannot be read, or a key in it cannot be parsed.
-pub(super) fn salvaged(
-    common: &Common,
+pub(super) fn read_lenient_layers(
+    common: &CommonFlags,
     environment: &Environment,
     names: &[&str],
-) -> Result<(Option<PathBuf>, [Layer; 3]), ConfigError> {
-    let (path, text) = text(common, environment)?.unzip();
+) -> Result<(Option<PathBuf>, [SettingsLayer; 3]), ConfigError> {
+    let (path, text) = read_file_text(common, environment)?.unzip();
     let text = text.unwrap_or_default();
     let data = |text: &str| Toml::string(text).data().ok();
     let read = data(&text).map_or_else(|| text.lines().filter_map(data).collect(), |all| vec![all]);
@@ -135,21 +136,24 @@ pub(super) fn salvaged(
         text.lines().any(speaks) && !said.iter().any(|(said, _)| said == **name)
     });
     if let (Some(path), Some(name)) = (&path, lost) {
-        return Err(wrong(path, format!("setting {name} cannot be read")));
+        return Err(file_error(path, format!("setting {name} cannot be read")));
     }
     let shown = names.iter().filter_map(|name| {
         let value = environment.variables.get(&format!("{PREFIX}{}", name.to_uppercase()))?;
         Some(((*name).to_owned(), value.to_str()?.to_owned())).filter(|(_, text)| !text.is_empty())
     });
-    let shown = Layer { kind: ENVIRONMENT, values: shown.collect() };
-    let mut layers =
-        [Layer { kind: FILE, values: said.into_iter().collect() }, shown, flags(common)];
+    let shown = SettingsLayer { kind: ENVIRONMENT, values: shown.collect() };
+    let mut layers = [
+        SettingsLayer { kind: FILE, values: said.into_iter().collect() },
+        shown,
+        flag_layer(common),
+    ];
     layers.iter_mut().for_each(|layer| layer.values.retain(|name, _| names.contains(&&**name)));
     let path = path.map(|path| std::path::absolute(&path).unwrap_or(path));
     Ok((path, layers))
 }
 
-pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError> {
+pub(super) fn environment_layer(environment: &Environment) -> Result<SettingsLayer, ConfigError> {
     let mut values = BTreeMap::new();
     for (variable, value) in &environment.variables {
         let Some(name) = variable.strip_prefix(PREFIX) else { continue };
@@ -157,7 +161,7 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
             continue;
         }
         let Some(setting) =
-            Setting::named(&name.to_lowercase()).filter(|_| name == name.to_uppercase())
+            Setting::find(&name.to_lowercase()).filter(|_| name == name.to_uppercase())
         else {
             return Err(unknown_setting_error(variable.clone(), ENVIRONMENT.to_owned()));
         };
@@ -178,11 +182,11 @@ pub(super) fn variables(environment: &Environment) -> Result<Layer, ConfigError>
         };
         values.insert(setting.name.to_owned(), text.to_owned());
     }
-    Ok(Layer { kind: ENVIRONMENT, values })
+    Ok(SettingsLayer { kind: ENVIRONMENT, values })
 }
 
-pub(super) fn flags(common: &Common) -> Layer {
-    Layer::new(FLAG, common.flags.iter())
+pub(super) fn flag_layer(common: &CommonFlags) -> SettingsLayer {
+    SettingsLayer::new(FLAG, common.flags.iter())
 }
 
 fn unknown_setting_error(name: String, source_name: String) -> ConfigError {
@@ -192,7 +196,7 @@ fn unknown_setting_error(name: String, source_name: String) -> ConfigError {
         .map(|setting| setting.name)
         .collect();
     let bare = name.strip_prefix(PREFIX).unwrap_or(&name);
-    let meant = nearest(bare, known.iter().copied());
+    let meant = nearest_name(bare, known.iter().copied());
     let known = match meant {
         Some(meant) => format!("did you mean {meant}?"),
         None => format!("it has {}", known.join(", ")),

@@ -12,7 +12,7 @@ use tracing_subscriber::{
     },
 };
 
-use super::safe::printable;
+use super::safe::escaped;
 use crate::env::{
     Clock as _,
     clock::SystemClock,
@@ -20,21 +20,21 @@ use crate::env::{
 };
 
 /// Sends the log to `file` as JSON, or to standard error: as text on a terminal, else as JSON.
-pub(super) fn start(level: &str, file: Option<Box<dyn Write + Send>>) {
+pub(super) fn start_log(level: &str, file: Option<Box<dyn Write + Send>>) {
     if file.is_none() && io::stderr().is_terminal() {
-        return start_text(level);
+        return start_text_log(level);
     }
     let out = file.unwrap_or_else(|| Box::new(io::stderr()));
-    log(level).json().with_writer(LogLines::new(out, true)).init();
+    log_builder(level).json().with_writer(LogLines::new(out, true)).init();
 }
 
 /// Sends the log of a verb that opens no store to standard error, as text.
-pub(super) fn start_text(level: &str) {
-    let lines = LogLines::new(Box::new(Terminal), false);
-    log(level).with_ansi(false).with_writer(lines).init();
+pub(super) fn start_text_log(level: &str) {
+    let lines = LogLines::new(Box::new(TerminalWriter), false);
+    log_builder(level).with_ansi(false).with_writer(lines).init();
 }
 
-fn log(level: &str) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
+fn log_builder(level: &str) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
     // Debug lines come from this crate only: those of a library may quote recorded text.
     let filter = EnvFilter::builder().parse_lossy(format!("warn,sessionlog={level}"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
@@ -45,12 +45,12 @@ fn log(level: &str) -> SubscriberBuilder<DefaultFields, Format, EnvFilter> {
 
 /// Standard error on a terminal: control characters are escaped, since a line may quote text that a
 /// client sent.
-struct Terminal;
+struct TerminalWriter;
 
-impl Write for Terminal {
+impl Write for TerminalWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        io::stderr().write_all(printable(&text).as_bytes())?;
+        io::stderr().write_all(escaped(&text).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -79,7 +79,7 @@ impl LogLines {
 
 impl LogState {
     /// Writes a line, preceded by one that counts the lines dropped before it.
-    fn line(&mut self, line: &[u8]) {
+    fn write_line(&mut self, line: &[u8]) {
         let written = match self.dropped {
             0 => Ok(()),
             dropped => self.out.write_all(dropped_lines_message(dropped, self.json).as_bytes()),
@@ -117,7 +117,7 @@ impl<'a> MakeWriter<'a> for LogLines {
 
 impl Write for LogLine<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.line(bytes);
+        self.0.write_line(bytes);
         Ok(bytes.len())
     }
 
@@ -134,9 +134,9 @@ mod tests {
 
     /// A destination that fails some writes.
     #[derive(Clone, Default)]
-    struct Place(Arc<Mutex<(u32, Vec<u8>)>>);
+    struct FailingWriter(Arc<Mutex<(u32, Vec<u8>)>>);
 
-    impl Write for Place {
+    impl Write for FailingWriter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let mut place = self.0.lock();
             if place.0 > 0 {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_line_that_cannot_be_written_is_counted_and_dropped() {
-        let place = Place::default();
+        let place = FailingWriter::default();
         let lines = LogLines::new(Box::new(place.clone()), true);
         let write = |text: &str| lines.make_writer().write_all(text.as_bytes());
         write("{}\n").expect("written");

@@ -9,11 +9,11 @@ use std::{
 use clap::Args;
 
 use super::{
-    common::session,
-    complete::ids,
+    common::parse_session_id,
+    complete::id_completer,
     config::Config,
     connect,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     screen::Screen,
     values::Environment,
 };
@@ -21,15 +21,15 @@ use crate::{
     client::Client,
     env::parents,
     event::SessionId,
-    mcp::{StdioOptions, stdio},
+    mcp::{StdioOptions, serve_stdio},
     verbs::tools::Toolset,
 };
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example, for Claude Code: claude mcp add sessionlog -- sessionlog mcp")]
-pub(super) struct Mcp {
-    /// Session for tool calls that name none
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+pub(super) struct McpArgs {
+    /// Session for tool calls that name no session
+    #[arg(long, value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(super) session: Option<SessionId>,
     /// Tool sets to offer, comma-separated: research (default), events, memory, graph,
     /// workspace; agent (six of them all, for a coding agent), all
@@ -42,42 +42,44 @@ const CLAUDE_CODE_SESSION: &str = "CLAUDE_CODE_SESSION_ID";
 
 pub(super) async fn run(
     client: Client,
-    wanted: Mcp,
+    wanted: McpArgs,
     config: &Config,
     environment: &Environment,
     screen: &Screen,
 ) -> Outcome {
     if io::stdin().is_terminal() {
-        screen
-            .note("sessionlog speaks MCP here, with the program that starts it; Ctrl-C to leave.");
+        screen.print_note(
+            "sessionlog speaks MCP here, with the program that starts it; Ctrl-C to leave.",
+        );
     }
     let toolsets = match &wanted.toolsets {
         Some(text) => Toolset::parse_list(text).map_err(|name| {
             let known = Toolset::ALL.map(Toolset::as_str).join(", ");
             let problem = format!("there is no toolset {name:?}; there are {known}, agent and all");
-            Failure::usage(format!("--toolsets: {problem}"))
+            CliError::usage(format!("--toolsets: {problem}"))
         })?,
         None => Vec::new(),
     };
     // In a directory where unrelated programs run, sessions belong to no project.
-    let project = connect::project(environment).filter(|project| !project.shared);
+    let project = connect::current_project(environment).filter(|project| !project.shared);
     let text = |path: &PathBuf| path.display().to_string();
-    let process = if wanted.session.is_none() { parents::names() } else { Vec::new() };
+    let process =
+        if wanted.session.is_none() { parents::parent_process_names() } else { Vec::new() };
     let options = StdioOptions {
-        session: wanted.session.or_else(|| of_harness(environment)),
+        session: wanted.session.or_else(|| harness_session(environment)),
         process,
         connection: connect::random_text(),
-        directory: project.as_ref().map(|project| text(&project.place())),
+        directory: project.as_ref().map(|project| text(&project.main_checkout_directory())),
         root: project.as_ref().and_then(|project| project.root.as_ref()).map(text),
         toolsets,
-        local: connect::local(config, environment)?,
+        local: connect::create_local(config, environment)?,
     };
     let action = "start `sessionlog mcp` from an MCP client";
-    let ended = stdio(client, options).await;
-    ended.map_err(|error| Failure::invalid(error.to_string(), action))
+    let ended = serve_stdio(client, options).await;
+    ended.map_err(|error| CliError::invalid_request(error.to_string(), action))
 }
 
-/// Returns the session of the harness that started this program, when it sets one.
-pub(super) fn of_harness(environment: &Environment) -> Option<SessionId> {
+/// Returns the session of the harness that started this program, if it sets one.
+pub(super) fn harness_session(environment: &Environment) -> Option<SessionId> {
     SessionId::new(environment.variables.get(CLAUDE_CODE_SESSION)?.to_str()?).ok()
 }

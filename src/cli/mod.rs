@@ -72,19 +72,19 @@ use clap::{FromArgMatches as _, Parser as _};
 
 use args::{Arguments, BackupArgs, BackupVerb, HookArguments, Verb};
 use config::Config;
-use failure::{DONE, Failure, Outcome, USAGE};
+use failure::{CliError, DONE, Outcome, USAGE};
 use screen::Screen;
 use values::Environment;
 
 use crate::{client::Client, event::SessionId};
 
-pub use readable::answer_text;
-pub use reference::markdown as reference;
+pub use readable::format_answer;
+pub use reference::reference_markdown as reference;
 
 /// Runs the program and returns its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    if let Some(code) = complete::answer(reference::command) {
+    if let Some(code) = complete::handle_completion(reference::build_command) {
         return code;
     }
     let arguments = match parse_arguments() {
@@ -92,35 +92,35 @@ pub fn run() -> ExitCode {
         Err(error) => {
             if std::env::args_os().len() < 2 {
                 // Without arguments the program prints the first verbs to try.
-                let _ = write!(std::io::stdout(), "{}", reference::first_steps());
+                let _ = write!(std::io::stdout(), "{}", reference::first_steps_text());
                 return ExitCode::from(DONE);
             }
             // Help and version are reported as errors here, but are none.
             let wrong = error.use_stderr();
-            print(&error);
-            return ExitCode::from(if wrong && !is_hook() { USAGE } else { DONE });
+            print_clap_error(&error);
+            return ExitCode::from(if wrong && !is_hook_run() { USAGE } else { DONE });
         }
     };
-    let environment = Environment::of_process();
+    let environment = Environment::from_process();
     let colours = !environment.variables.contains_key("NO_COLOR");
     let mut screen = Screen::new(arguments.common.json, colours);
     screen.quiet = arguments.common.quiet;
     if arguments.common.verbose && !matches!(arguments.verb, Verb::Serve(_) | Verb::Hook) {
-        logging::start_text("debug");
+        logging::start_text_log("debug");
     }
-    if let Some(command) = pager(&arguments, &environment) {
-        screen.page(command, environment.variables.contains_key("LESS"));
+    if let Some(command) = pager_command(&arguments, &environment) {
+        screen.start_pager(command, environment.variables.contains_key("LESS"));
     }
     let outcome = execute(arguments, &environment, &mut screen)
-        .map_err(Failure::in_own_words)
-        .and_then(|()| screen.flush().map_err(Failure::from));
-    let paged = screen.end_page().map_err(Failure::from);
+        .map_err(CliError::with_command_line_terms)
+        .and_then(|()| screen.flush().map_err(CliError::from));
+    let paged = screen.finish_pager().map_err(CliError::from);
     let outcome = outcome.and(paged);
     match outcome {
         Ok(()) => ExitCode::from(DONE),
         Err(failure) => {
             print_failure(&failure, &mut screen);
-            ExitCode::from(failure.exit())
+            ExitCode::from(failure.exit_code())
         }
     }
 }
@@ -128,33 +128,37 @@ pub fn run() -> ExitCode {
 /// Parses the arguments of this process.
 fn parse_arguments() -> Result<Arguments, clap::Error> {
     // Help and errors come from the complete definition.
-    if is_hook()
+    if is_hook_run()
         && let Ok(arguments) = HookArguments::try_parse()
     {
         return Ok(arguments.into());
     }
     let words = move_query_terms_last(std::env::args_os().collect());
-    let matches = reference::command().try_get_matches_from(words)?;
+    let matches = reference::build_command().try_get_matches_from(words)?;
     Arguments::from_arg_matches(&matches)
 }
 
 /// Returns the pager command, for a verb with long, readable output.
-fn pager(arguments: &Arguments, environment: &Environment) -> Option<String> {
+fn pager_command(arguments: &Arguments, environment: &Environment) -> Option<String> {
     if arguments.common.no_pager || arguments.common.json || !arguments.verb.is_paged() {
         return None;
     }
     let there = |name: &str| {
-        environment.on_path(name).iter().any(|place| place.is_file()).then(|| name.to_owned())
+        environment
+            .candidates_on_path(name)
+            .iter()
+            .any(|place| place.is_file())
+            .then(|| name.to_owned())
     };
     let wanted = environment.text("PAGER").or_else(|| there("less"))?;
     Some(wanted).filter(|command| !matches!(command.trim(), "" | "cat"))
 }
 
 /// Prints help, version or an error of clap, which quotes the typed text.
-fn print(error: &clap::Error) {
+fn print_clap_error(error: &clap::Error) {
     let text = error.render().to_string();
     if error.use_stderr() && safe::has_controls(&text) {
-        let _ = write!(std::io::stderr(), "{}", screen::printable(&text));
+        let _ = write!(std::io::stderr(), "{}", screen::escaped(&text));
     } else {
         let _ = error.print();
     }
@@ -184,7 +188,7 @@ fn move_query_terms_last(arguments: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// Returns true for a run as an agent's hook, where exit code 2 would block the agent.
-fn is_hook() -> bool {
+fn is_hook_run() -> bool {
     let mut arguments =
         std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
     // The verb is the first argument that is neither a flag nor a flag's value.
@@ -201,27 +205,27 @@ fn is_hook() -> bool {
 }
 
 /// Prints why a verb failed, on standard error.
-fn print_failure(failure: &Failure, screen: &mut Screen) {
+fn print_failure(failure: &CliError, screen: &mut Screen) {
     if failure.is_silent() {
         let _ = screen.flush();
         return;
     }
     if screen.json {
-        let _ = screen.value(&failure.to_json()).and_then(|()| screen.flush());
+        let _ = screen.print_json(&failure.to_json()).and_then(|()| screen.flush());
         return;
     }
     let _ = screen.flush();
-    screen.error(format!("sessionlog: {}", screen::printable(&failure.to_string())));
+    screen.print_error(format!("sessionlog: {}", screen::escaped(&failure.to_string())));
     if let Some(action) = failure.action() {
-        screen.error(format!("  to do: {}", screen::printable(&action)));
+        screen.print_error(format!("  to do: {}", screen::escaped(&action)));
     }
 }
 
 fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen) -> Outcome {
     let Arguments { mut common, mut verb } = arguments;
     match (common.verbose, common.quiet, &verb) {
-        (true, ..) => common.flags.or("log", "debug"),
-        (_, true, Verb::Serve(_)) => common.flags.or("log", "error"),
+        (true, ..) => common.flags.set_default("log", "debug"),
+        (_, true, Verb::Serve(_)) => common.flags.set_default("log", "error"),
         _ => {}
     }
     if let Verb::Proxy(proxy) = &mut verb {
@@ -231,11 +235,11 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     }
     if matches!(&verb, Verb::Serve(serve) if serve.on_demand) {
         // Done before any file is opened.
-        crate::env::host::leave_parent()?;
+        crate::env::host::detach_from_parent()?;
     }
     match &verb {
-        Verb::Completions(completions) => return complete::script(completions.shell, screen),
-        Verb::Man(wanted) => return reference::manual(wanted.verb.as_deref(), screen),
+        Verb::Completions(completions) => return complete::print_script(completions.shell, screen),
+        Verb::Man(wanted) => return reference::print_manual(wanted.verb.as_deref(), screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
         _ => {}
@@ -243,10 +247,11 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if let Verb::Serve(serve) = &verb {
         return match Config::load(&common, environment) {
             Ok(config) => {
-                foreign::named(environment).for_each(|said| screen.note(said));
+                foreign::describe_ignored_variables(environment)
+                    .for_each(|said| screen.print_note(said));
                 serve::run(&config, serve.on_demand, screen)
             }
-            Err(error) if serve.on_demand => serve::not_started(&error.into(), screen),
+            Err(error) if serve.on_demand => serve::report_not_started(&error.into(), screen),
             Err(error) => Err(error.into()),
         };
     }
@@ -260,11 +265,11 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Uninstall(wanted) => return install::uninstall(wanted, environment, screen),
         Verb::Pause(wanted) => return pause::pause(&config, wanted, screen),
         Verb::Unpause(wanted) => return pause::unpause(&config, wanted, screen),
-        Verb::Status => return health::status(&config, environment, screen),
-        Verb::Doctor => return checks::doctor(&config, environment, screen),
+        Verb::Status => return health::print_status(&config, environment, screen),
+        Verb::Doctor => return checks::run_doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
         Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
-            return rotate::check_here(&config, screen);
+            return rotate::check_local_keys(&config, screen);
         }
         Verb::Backup(BackupArgs { verb: BackupVerb::Restore(wanted) }) => {
             return backup::restore(&config, &wanted.from, screen);
@@ -275,15 +280,15 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     if let Verb::Demo(demo) = &verb {
         return runtime.block_on(demo::run(demo, screen));
     }
-    if !makes_store(&verb) {
+    if !creates_store(&verb) {
         connect::check_directory(&config)?;
     }
     // A long-running verb, and one that starts an owner, reports foreign variables.
     if matches!(&verb, Verb::Mcp(_) | Verb::Proxy(_)) || !connect::has_owner(&config) {
-        foreign::named(environment).for_each(|said| screen.note(said));
+        foreign::describe_ignored_variables(environment).for_each(|said| screen.print_note(said));
     }
-    let client = connect::client(&config, environment)?;
-    runtime.block_on(hook::deliver_what_waits(&client, &config, environment, screen));
+    let client = connect::create_client(&config, environment)?;
+    runtime.block_on(hook::deliver_spooled(&client, &config, environment, screen));
     let outcome = runtime.block_on(run_client_verb(client, verb, &config, environment, screen));
     // A task may still block on standard input.
     runtime.shutdown_background();
@@ -292,7 +297,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
 
 /// Returns true if a verb creates a missing store, as those do that may write its first session;
 /// other verbs fail without a store.
-fn makes_store(verb: &Verb) -> bool {
+fn creates_store(verb: &Verb) -> bool {
     match verb {
         Verb::Append(_) | Verb::Import(_) | Verb::Mcp(_) | Verb::Proxy(_) => true,
         Verb::Memory(memory) => memory.insert.is_some(),
@@ -310,21 +315,21 @@ async fn run_client_verb(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
-    place::resolve(&mut verb, environment)?;
-    names::resolve(&client, &mut verb).await?;
+    place::resolve_workspaces(&mut verb, environment)?;
+    names::resolve_session(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
         Verb::Search(wanted) => search::run(&client, wanted, screen).await,
         Verb::Show(wanted) => sessions::show(&client, &wanted, screen).await,
-        Verb::Checkpoints(wanted) => work::checkpoints(&client, wanted, screen).await,
-        Verb::Cursors(wanted) => work::cursors(&client, wanted, screen).await,
+        Verb::Checkpoints(wanted) => work::run_checkpoints(&client, wanted, screen).await,
+        Verb::Cursors(wanted) => work::run_cursors(&client, wanted, screen).await,
         Verb::Memory(wanted) => memory::run(&client, wanted, screen).await,
         Verb::Graph(wanted) => graph::run(&client, wanted, screen).await,
-        Verb::Mark(wanted) => memory::mark(&client, wanted, screen).await,
+        Verb::Mark(wanted) => memory::mark_event(&client, wanted, screen).await,
         Verb::Handoff(wanted) => handoff::run(&client, wanted, (config, environment), screen).await,
         Verb::Workspace(wanted) => workspace::run(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, wanted, screen).await,
-        Verb::History(wanted) => work::history(&client, wanted, screen).await,
+        Verb::History(wanted) => work::show_history(&client, wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
         Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
         Verb::Tag(wanted) => sessions::tag(&client, wanted, screen).await,
@@ -337,7 +342,7 @@ async fn run_client_verb(
         Verb::Restore(one) => retention::restore(&client, &one.session, screen).await,
         Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,
         Verb::Append(append) => append::run(&client, append, screen).await,
-        Verb::Events(events) => events::print(&client, events, screen).await,
+        Verb::Events(events) => events::print_events(&client, events, screen).await,
         Verb::Replay(replay) => events::replay(&client, replay, screen).await,
         Verb::View(wanted) => view::show(&client, wanted, screen).await,
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
@@ -349,7 +354,7 @@ async fn run_client_verb(
         Verb::Export(export) => transfer::export(&client, export, config, screen).await,
         Verb::Proxy(wanted) => proxy::run(client, wanted, config, environment).await,
         Verb::Mcp(wanted) => mcp::run(client, wanted, config, environment, screen).await,
-        Verb::Audit(wanted) => tokens::audit(&client, wanted, screen).await,
+        Verb::Audit(wanted) => tokens::print_audit_log(&client, wanted, screen).await,
         Verb::Backup(BackupArgs { verb: BackupVerb::Create(wanted) }) => {
             backup::create(&client, config, &wanted.to, screen).await
         }
@@ -433,28 +438,28 @@ impl Verb {
 fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) -> Outcome {
     if screen.json {
         let settings: serde_json::Map<String, serde_json::Value> = config
-            .listed()
+            .setting_values()
             .map(|found| {
                 let about = serde_json::json!({
-                    "value": found.shown(), "source": found.source, "help": found.help,
+                    "value": found.display_value(), "source": found.source, "help": found.help,
                 });
                 (found.name.to_owned(), about)
             })
             .collect();
         let file = config.file.as_ref().map(|path| path.display().to_string());
-        screen.value(&serde_json::json!({ "settings": settings, "file": file }))?;
+        screen.print_json(&serde_json::json!({ "settings": settings, "file": file }))?;
         return Ok(());
     }
     let rows = config
-        .listed()
+        .setting_values()
         .map(|found| {
-            let value = found.shown().unwrap_or_else(|| "(none)".to_owned());
+            let value = found.display_value().unwrap_or_else(|| "(none)".to_owned());
             vec![found.name.to_owned(), value, found.source.clone(), found.help.clone()]
         })
         .collect::<Vec<_>>();
-    screen.note(match &config.file {
+    screen.print_note(match &config.file {
         Some(path) => format!("Settings are read from {}.", path.display()),
-        None => match environment.home_or("XDG_CONFIG_HOME", ".config") {
+        None => match environment.dir_or_below_home("XDG_CONFIG_HOME", ".config") {
             Some(path) => {
                 let path = path.join("sessionlog").join(layers::FILE_NAME);
                 format!("There is no configuration file; its path is {}.", path.display())
@@ -463,13 +468,13 @@ fn show_config(config: &Config, environment: &Environment, screen: &mut Screen) 
         },
     });
     if !screen.terminal {
-        return Ok(screen.table(&[], rows)?);
+        return Ok(screen.print_table(&[], rows)?);
     }
-    Ok(readable::Paper::print(screen, |paper| {
+    Ok(readable::LineBuffer::print(screen, |paper| {
         for row in &rows {
             let [name, value, from, meaning] = row.as_slice() else { continue };
-            paper.text(&format!("{name} = {value}  ({from})"));
-            paper.say(screen::Tone::Faint, "      ", meaning);
+            paper.push_text(&format!("{name} = {value}  ({from})"));
+            paper.push(screen::Tone::Faint, "      ", meaning);
         }
     })?)
 }

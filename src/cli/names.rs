@@ -3,33 +3,37 @@
 
 use super::{
     args::Verb,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     sessions,
 };
 use crate::{
     client::{Client, ClientError, Refusal},
     event::SessionId,
-    verbs::{InSession, NoQuery, sessions::Get},
-    wire::distance,
+    verbs::{NoQuery, SessionPath, sessions::GetSession},
+    wire::edit_distance,
 };
 
 /// Maximum number of ids listed in an error.
-const NAMED_MAX: usize = 5;
+const LISTED_MAX: usize = 5;
 const NOT_FOUND: &str = "session_not_found";
 
 /// Replaces a unique prefix in a verb's session by the id. Errors other than an unknown session are
 /// left to the verb.
-pub(super) async fn resolve(client: &Client, verb: &mut Verb) -> Outcome {
+pub(super) async fn resolve_session(client: &Client, verb: &mut Verb) -> Outcome {
     match verb.session_mut() {
-        Some(session) => look_up(client, session, false).await,
+        Some(session) => resolve_prefix(client, session, false).await,
         None => Ok(()),
     }
 }
 
-/// Replaces a unique prefix by the id; `appends` means that the session could be created instead.
-pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: bool) -> Outcome {
-    let place = InSession { session: session.clone() };
-    let Err(error) = client.call::<Get>(&place, &NoQuery {}, &()).await else {
+/// Replaces a unique prefix by the id; `appends` adds the advice to create the session.
+pub(super) async fn resolve_prefix(
+    client: &Client,
+    session: &mut SessionId,
+    appends: bool,
+) -> Outcome {
+    let place = SessionPath { session: session.clone() };
+    let Err(error) = client.call::<GetSession>(&place, &NoQuery {}, &()).await else {
         return Ok(());
     };
     let refusal = match error {
@@ -37,7 +41,7 @@ pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: b
         _ => return Ok(()),
     };
     let mut all = Vec::new();
-    if sessions::for_each(client, |session| all.push(session.id)).await.is_err() {
+    if sessions::for_each_session(client, |session| all.push(session.id)).await.is_err() {
         all.clear();
     }
     let prefix = session.as_str();
@@ -50,18 +54,18 @@ pub(super) async fn look_up(client: &Client, session: &mut SessionId, appends: b
             }
             Ok(())
         }
-        many => Err(Failure::usage(format!(
+        many => Err(CliError::usage(format!(
             "{prefix:?} is the beginning of {} session ids: {}",
             many.len(),
-            list_ids(many)
+            format_ids(many)
         ))),
     }
 }
 
-fn list_ids(ids: &[&String]) -> String {
-    let mut text: Vec<&str> = ids.iter().take(NAMED_MAX).map(|id| id.as_str()).collect();
-    let more = format!("and {} more", ids.len().saturating_sub(NAMED_MAX));
-    if ids.len() > NAMED_MAX {
+fn format_ids(ids: &[&String]) -> String {
+    let mut text: Vec<&str> = ids.iter().take(LISTED_MAX).map(|id| id.as_str()).collect();
+    let more = format!("and {} more", ids.len().saturating_sub(LISTED_MAX));
+    if ids.len() > LISTED_MAX {
         text.push(&more);
     }
     text.join(", ")
@@ -72,17 +76,17 @@ fn unknown_session_failure(
     asked: &str,
     all: &[String],
     appends: bool,
-) -> Failure {
+) -> CliError {
     let allowed = (asked.chars().count() / 3).clamp(1, 4);
     let letters = |text: &str| text.chars().collect::<Vec<char>>();
     let asked = letters(asked);
-    let near = all.iter().map(|id| (distance(&asked, &letters(id)), id));
+    let near = all.iter().map(|id| (edit_distance(&asked, &letters(id)), id));
     let mut near: Vec<_> = near.filter(|(far, _)| *far <= allowed).collect();
     near.sort_by_key(|(far, _)| *far);
     let near: Vec<&String> = near.into_iter().map(|(_, id)| id).take(3).collect();
     let mut action = match near.as_slice() {
         [] => "`sessionlog sessions` lists the sessions".to_owned(),
-        near => format!("did you mean {}?", list_ids(near)),
+        near => format!("did you mean {}?", format_ids(near)),
     };
     if appends {
         action = format!("add --create to create it; {action}");

@@ -3,19 +3,18 @@
 use bytes::Bytes;
 use serde_json::{json, value::RawValue};
 
-use super::{failure::Outcome, screen::printable};
+use super::{failure::Outcome, screen::escaped};
 use crate::{
     api::events::{EventsAnswer, Gap},
-    client::{Client, ClientError, Request},
+    client::{Client, ClientError, HttpRequest},
     event::{Position, SessionId, limits},
-    import::Members,
-    verbs::{InSession, events::Get},
+    import::JsonMembers,
+    verbs::{SessionPath, events::GetEvents},
 };
 
 /// Selection of events; its limit applies to all pages together.
-pub(super) use crate::verbs::events::EventsQuery as Query;
+pub(super) use crate::verbs::events::EventsQuery;
 
-/// One page.
 pub(super) struct EventsPage {
     /// Response body of HTTP, unchanged.
     pub(super) body: Bytes,
@@ -29,14 +28,13 @@ pub(super) struct EventsPage {
     pub(super) types_seen: Vec<String>,
 }
 
-/// Part of a page.
 pub(super) enum PagePart<'a> {
     Event(&'a RawValue),
     Lost(&'a Gap),
 }
 
 /// Formats a gap as HTTP does in a list of events.
-pub(super) fn gap_line(gap: &Gap) -> String {
+pub(super) fn gap_to_json(gap: &Gap) -> String {
     let Gap { from, to, reason, accepted_at } = gap;
     let line = json!({
         "type": "gap", "from": from, "to": to, "reason": reason, "accepted_at": accepted_at,
@@ -45,15 +43,15 @@ pub(super) fn gap_line(gap: &Gap) -> String {
 }
 
 /// Formats a gap as a sentence.
-pub(super) fn gap_sentence(gap: &Gap) -> String {
-    format!("positions {}..{} are missing: {}", gap.from, gap.to, printable(&gap.reason))
+pub(super) fn describe_gap(gap: &Gap) -> String {
+    format!("positions {}..{} are missing: {}", gap.from, gap.to, escaped(&gap.reason))
 }
 
 impl EventsPage {
     /// Returns the events and gaps of a page in the order of their positions.
-    pub(super) fn parts(&self) -> Vec<PagePart<'_>> {
+    pub(super) fn ordered_parts(&self) -> Vec<PagePart<'_>> {
         let position = |event: &RawValue| -> Option<Position> {
-            Members::read(event.get()).ok()?.raw("position")?.get().parse().ok().map(Position)
+            JsonMembers::read(event.get()).ok()?.raw("position")?.get().parse().ok().map(Position)
         };
         let mut parts: Vec<PagePart<'_>> =
             self.events.iter().map(|event| PagePart::Event(event)).collect();
@@ -70,16 +68,16 @@ impl EventsPage {
 }
 
 /// A reader of a session, page by page.
-pub(super) struct Pages<'a> {
+pub(super) struct EventPages<'a> {
     client: &'a Client,
     session: &'a SessionId,
-    query: Query,
+    query: EventsQuery,
     left: usize,
     ended: bool,
 }
 
-impl<'a> Pages<'a> {
-    pub(super) fn new(client: &'a Client, session: &'a SessionId, query: Query) -> Self {
+impl<'a> EventPages<'a> {
+    pub(super) fn new(client: &'a Client, session: &'a SessionId, query: EventsQuery) -> Self {
         let left = query.limit.unwrap_or(usize::MAX);
         Self { client, session, query, left, ended: false }
     }
@@ -102,18 +100,18 @@ impl<'a> Pages<'a> {
         Ok(Some(EventsPage { body, events, gaps, next_position, types_seen }))
     }
 
-    fn next_request(&self) -> Request {
+    fn next_request(&self) -> HttpRequest {
         let mut query = self.query.clone();
         // By default the limit is the sum of --before and --after.
         if query.around.is_none() || query.limit.is_some() {
             query.limit = Some(self.left.min(limits::PAGE_EVENTS_DEFAULT));
         }
-        let place = InSession { session: self.session.clone() };
-        Request::from_verb::<Get>(&place, &query, &())
+        let place = SessionPath { session: self.session.clone() };
+        HttpRequest::from_verb::<GetEvents>(&place, &query, &())
     }
 }
 
 /// Replaces the line breaks of JSON text by spaces; those in strings are escaped anyway.
-pub(super) fn on_one_line(json: &str) -> String {
+pub(super) fn to_single_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

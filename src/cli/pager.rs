@@ -6,7 +6,7 @@ use std::{
     process::{Child, ChildStdin, Command, Stdio},
 };
 
-use super::columns::columns;
+use super::columns::text_columns;
 
 /// Output buffered until it is known whether it fits the terminal.
 pub(super) struct Pager {
@@ -41,7 +41,7 @@ impl Pager {
 
     /// Adds text that is safe for a terminal; `plain` is the same text without colour codes.
     pub(super) fn print(&mut self, text: &str, plain: &str) -> io::Result<()> {
-        let rows = |line: &str| columns(line).div_ceil(self.columns).max(1);
+        let rows = |line: &str| text_columns(line).div_ceil(self.columns).max(1);
         self.lines += plain.lines().map(rows).sum::<usize>();
         if self.running.is_none() && !self.failed {
             self.waiting.push_str(text);
@@ -79,7 +79,7 @@ impl Pager {
     }
 
     /// Prints the buffered text, and waits until the user leaves the pager.
-    pub(super) fn end(mut self) -> io::Result<()> {
+    pub(super) fn finish(mut self) -> io::Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         let printed = self.write_text(&waiting).and_then(|()| io::stdout().flush());
         if let Some((mut child, input)) = self.running.take() {

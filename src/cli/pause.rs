@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     args,
     config::Config,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     screen::Screen,
 };
 use crate::{
@@ -18,87 +18,93 @@ use crate::{
 };
 
 pub(super) fn pause(config: &Config, wanted: &args::PauseArgs, screen: &mut Screen) -> Outcome {
-    let directory = wanted.directory.as_deref().map(found).transpose()?;
+    let directory = wanted.directory.as_deref().map(resolve_directory).transpose()?;
     let from = SystemClock::new().now();
     let to = wanted
         .lasts
         .map(|lasts| from.plus_micros(i64::try_from(lasts.as_micros()).unwrap_or(i64::MAX)));
-    config.gate.pause(directory.clone(), from, to).map_err(|error| write_failure(config, error))?;
+    config
+        .gate
+        .pause(directory.clone(), from, to)
+        .map_err(|error| pause_write_failure(config, error))?;
     if screen.json {
-        return print_recording(config, screen);
+        return print_recording_state(config, screen);
     }
-    let place = place(directory.as_deref());
+    let place = describe_directory(directory.as_deref());
     let until = to.map_or_else(
         || "until `sessionlog unpause`".to_owned(),
-        |to| format!("until {}", screen.times().date(&to.to_string())),
+        |to| format!("until {}", screen.times().format_date(&to.to_string())),
     );
-    screen.line(format!("Recording is paused {place}, {until}."))?;
+    screen.print_line(format!("Recording is paused {place}, {until}."))?;
     Ok(())
 }
 
 pub(super) fn unpause(config: &Config, wanted: &args::UnpauseArgs, screen: &mut Screen) -> Outcome {
-    let directory = wanted.directory.as_deref().map(found).transpose()?;
+    let directory = wanted.directory.as_deref().map(resolve_directory).transpose()?;
     let now = SystemClock::new().now();
     let ended = config.gate.unpause(directory.as_deref(), now);
-    let ended = ended.map_err(|error| write_failure(config, error))?;
+    let ended = ended.map_err(|error| pause_write_failure(config, error))?;
     if screen.json {
-        return print_recording(config, screen);
+        return print_recording_state(config, screen);
     }
-    let left = config.gate.lasting(now).map_err(|error| write_failure(config, error))?;
-    screen.line(match (ended, &directory) {
+    let left =
+        config.gate.active_pauses(now).map_err(|error| pause_write_failure(config, error))?;
+    screen.print_line(match (ended, &directory) {
         (0, None) => "Nothing was paused.".to_owned(),
-        (0, Some(_)) => format!("Nothing was paused {} alone.", place(directory.as_deref())),
-        _ => format!("Recording continues {}.", place(directory.as_deref())),
+        (0, Some(_)) => {
+            format!("Nothing was paused {} alone.", describe_directory(directory.as_deref()))
+        }
+        _ => format!("Recording continues {}.", describe_directory(directory.as_deref())),
     })?;
     for pause in &left {
-        screen.line(format!("Still {}.", describe_pause(pause, screen)))?;
+        screen.print_line(format!("Still {}.", describe_pause(pause, screen)))?;
     }
     if !config.gate.is_on() {
-        screen.note("Nothing is recorded all the same, by the settings.");
+        screen.print_note("Nothing is recorded all the same, by the settings.");
     }
     Ok(())
 }
 
-fn print_recording(config: &Config, screen: &mut Screen) -> Outcome {
-    Ok(screen.value(&json!({ "recording": to_json(config) }))?)
+fn print_recording_state(config: &Config, screen: &mut Screen) -> Outcome {
+    Ok(screen.print_json(&json!({ "recording": recording_to_json(config) }))?)
 }
 
-/// Returns a directory in the form that pauses use: with links resolved where it exists.
-fn found(path: &Path) -> Outcome<PathBuf> {
-    files::resolved(path).map_err(Failure::file(path))
+/// Returns a directory in the form that pauses use: with links resolved if it exists.
+fn resolve_directory(path: &Path) -> Outcome<PathBuf> {
+    files::resolve(path).map_err(CliError::file(path))
 }
 
-fn write_failure(config: &Config, source: std::io::Error) -> Failure {
-    match config.gate.file() {
-        Some(file) => Failure::file(file)(source),
-        None => Failure::usage("there is no home directory to keep a pause in"),
+fn pause_write_failure(config: &Config, source: std::io::Error) -> CliError {
+    match config.gate.pauses_path() {
+        Some(file) => CliError::file(file)(source),
+        None => CliError::usage("there is no home directory to keep a pause in"),
     }
 }
 
-fn place(directory: Option<&Path>) -> String {
+fn describe_directory(directory: Option<&Path>) -> String {
     directory.map_or("everywhere".to_owned(), |path| format!("in {}", path.display()))
 }
 
 fn describe_pause(pause: &Pause, screen: &Screen) -> String {
-    let since = screen.times().when(&pause.from().to_string());
-    let until = pause.to().map(|to| screen.times().date(&to.to_string()));
+    let since = screen.times().format_when(&pause.from().to_string());
+    let until = pause.to().map(|to| screen.times().format_date(&to.to_string()));
     let until = until.map_or_else(String::new, |until| format!(", until {until}"));
-    format!("paused {}, since {since}{until}", place(pause.directory.as_deref()))
+    format!("paused {}, since {since}{until}", describe_directory(pause.directory.as_deref()))
 }
 
-/// Returns the pauses that are active at a time; none where the list cannot be read.
-fn lasting(config: &Config, now: Timestamp) -> Option<Vec<Pause>> {
-    config.gate.lasting(now).ok()
+/// Returns the pauses that are active at a time; `None` if the list cannot be read.
+fn active_pauses(config: &Config, now: Timestamp) -> Option<Vec<Pause>> {
+    config.gate.active_pauses(now).ok()
 }
 
-/// Describes in one line what is recorded; returns true with it if a pause or rule that a user may
-/// have forgotten prevents recording.
-pub(super) fn described(config: &Config, screen: &Screen) -> (String, bool) {
+/// Describes in one line which events are recorded; the flag is true if a pause or rule that the
+/// user may have forgotten prevents recording.
+pub(super) fn describe_recording(config: &Config, screen: &Screen) -> (String, bool) {
     let but = match config.settings().text("exclude") {
         "" => String::new(),
         globs => format!("; never {globs}"),
     };
-    match lasting(config, SystemClock::new().now()) {
+    match active_pauses(config, SystemClock::new().now()) {
         _ if !config.gate.is_on() => ("off, by the settings".to_owned(), true),
         None => ("off: the list of pauses cannot be read".to_owned(), true),
         Some(pauses) if pauses.is_empty() => (format!("on{but}"), false),
@@ -110,8 +116,8 @@ pub(super) fn described(config: &Config, screen: &Screen) -> (String, bool) {
     }
 }
 
-pub(super) fn to_json(config: &Config) -> Value {
-    let pauses = lasting(config, SystemClock::new().now()).map(|pauses| {
+pub(super) fn recording_to_json(config: &Config) -> Value {
+    let pauses = active_pauses(config, SystemClock::new().now()).map(|pauses| {
         let one = |pause: &Pause| {
             json!({
                 "directory": pause.directory, "from": pause.from().to_string(),

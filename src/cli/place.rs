@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::{
     args::{Verb, WorkspaceArgs, WorkspaceVerb},
-    common::session,
+    common::parse_session_id,
     connect,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     values::Environment,
 };
 use crate::{
     env::{files, project::Project},
-    traces::placed,
+    traces::normalize_path,
 };
 
 /// Returns true if a text can only be a path.
@@ -21,7 +21,7 @@ fn is_path(text: &str) -> bool {
 }
 
 /// Returns the workspace that a text names: that of a directory's project, or else the text.
-fn workspace_of_text(text: &str, environment: &Environment) -> String {
+fn resolve_workspace(text: &str, environment: &Environment) -> String {
     let home = environment.directory("HOME");
     let below_home = text.strip_prefix("~/").or((text == "~").then_some(""));
     let typed = match (below_home, &home) {
@@ -29,46 +29,47 @@ fn workspace_of_text(text: &str, environment: &Environment) -> String {
         _ => PathBuf::from(text),
     };
     let path = std::path::absolute(&typed).unwrap_or(typed);
-    if files::look(&path).is_ok_and(|found| found.is_some_and(|found| found.is_dir)) {
+    if files::path_info(&path).is_ok_and(|found| found.is_some_and(|found| found.is_dir)) {
         return Project::from_directory(&path, home.as_deref()).workspace();
     }
     // It may be a directory of another machine. Only a path with a leading `.` or `~` is changed.
-    let plain = placed(&path.display().to_string(), None, None);
+    let plain = normalize_path(&path.display().to_string(), None, None);
     plain.filter(|_| text.starts_with(['.', '~'])).unwrap_or_else(|| text.to_owned())
 }
 
 /// Returns the former workspace of a moved directory: its path as hooks recorded it, with links of
 /// its parent directories resolved.
-fn old_workspace(text: &str, of_path: bool) -> String {
+fn former_workspace(text: &str, of_path: bool) -> String {
     let path = Some(Path::new(text)).filter(|_| of_path || is_path(text));
-    let path = path.and_then(|path| files::resolved(path).ok());
+    let path = path.and_then(|path| files::resolve(path).ok());
     path.map_or_else(|| text.to_owned(), |path| path.display().to_string())
 }
 
-/// Returns the workspace of the working directory; none where unrelated programs run.
-pub(super) fn here(environment: &Environment) -> Option<String> {
-    let project = connect::project(environment).filter(|project| !project.shared);
+/// Returns the workspace of the working directory; `None` if unrelated programs share it.
+pub(super) fn current_workspace(environment: &Environment) -> Option<String> {
+    let project = connect::current_project(environment).filter(|project| !project.shared);
     project.map(|project| project.workspace())
 }
 
 /// Returns true if a workspace is the working directory, or an ancestor within its repository.
-pub(super) fn is_own(workspace: &str, environment: &Environment) -> bool {
-    let Some(project) = connect::project(environment) else { return false };
+pub(super) fn contains_working_dir(workspace: &str, environment: &Environment) -> bool {
+    let Some(project) = connect::current_project(environment) else { return false };
     let top = project.root.as_deref().unwrap_or(&project.directory);
-    let place = project.place();
+    let place = project.main_checkout_directory();
     let mut own = place.ancestors().take_while(|path| path.starts_with(top));
-    own.any(|path| path == Path::new(workspace)) || here(environment).as_deref() == Some(workspace)
+    own.any(|path| path == Path::new(workspace))
+        || current_workspace(environment).as_deref() == Some(workspace)
 }
 
 /// Replaces the paths in a verb's arguments by their workspaces. A verb on one workspace defaults
 /// to that of the working directory; one on all sessions lists that workspace first.
-pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
+pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> Outcome {
     if let Verb::Memory(memory) = verb
         && let Some(text) = memory.of.take()
     {
         match is_path(&text) {
             true => memory.workspace = Some(text),
-            false => memory.session = Some(session(&text).map_err(Failure::Usage)?),
+            false => memory.session = Some(parse_session_id(&text).map_err(CliError::Usage)?),
         }
     }
     match verb {
@@ -77,8 +78,8 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         _ => {}
     }
     if let Verb::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Move(verb) }) = verb {
-        let to = workspace_of_text(&verb.to, environment);
-        verb.from = old_workspace(&verb.from, to.starts_with('/'));
+        let to = resolve_workspace(&verb.to, environment);
+        verb.from = former_workspace(&verb.from, to.starts_with('/'));
         verb.to = to;
         return Ok(());
     }
@@ -98,19 +99,19 @@ pub(super) fn resolve(verb: &mut Verb, environment: &Environment) -> Outcome {
         _ => return Ok(()),
     };
     match place {
-        Some(text) => *text = workspace_of_text(text, environment),
+        Some(text) => *text = resolve_workspace(text, environment),
         None if is_needed => {
             let missing = "this directory is no project: name the workspace";
-            *place = Some(here(environment).ok_or_else(|| Failure::usage(missing))?);
+            *place = Some(current_workspace(environment).ok_or_else(|| CliError::usage(missing))?);
         }
         None => {}
     }
     match verb {
         Verb::Sessions(verb) if verb.workspace.is_none() && !verb.all => {
-            verb.here = here(environment);
+            verb.here = current_workspace(environment);
         }
         Verb::History(verb) if verb.workspace.is_none() && !verb.all => {
-            verb.here = here(environment);
+            verb.here = current_workspace(environment);
         }
         _ => {}
     }

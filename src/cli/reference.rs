@@ -7,7 +7,7 @@ use clap::{Command, CommandFactory as _};
 
 use super::{
     args::Arguments,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     screen::Screen,
     settings::{EVERY_VERB, SETTINGS},
 };
@@ -70,7 +70,7 @@ const FIRST: [&str; 10] = [
 const NAME_COLUMNS: usize = 13;
 
 /// Returns the clap command, with its verbs in groups.
-pub(super) fn command() -> Command {
+pub(super) fn build_command() -> Command {
     let command = Arguments::command();
     let mut list = String::new();
     for (heading, verbs) in GROUPS {
@@ -93,7 +93,7 @@ pub(super) fn command() -> Command {
 }
 
 /// Returns the text that the program prints without arguments.
-pub(super) fn first_steps() -> String {
+pub(super) fn first_steps_text() -> String {
     let command = Arguments::command();
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let mut text = format!("{about}\n\nUsage: sessionlog <COMMAND>\n\nTo start with:\n");
@@ -109,7 +109,7 @@ pub(super) fn first_steps() -> String {
 }
 
 /// Prints the manual page of the program or of a verb.
-pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
+pub(super) fn print_manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
     let mut root = Arguments::command().disable_help_subcommand(true);
     root.build();
     let command = match verb {
@@ -117,18 +117,18 @@ pub(super) fn manual(verb: Option<&str>, screen: &mut Screen) -> Outcome {
         Some(name) => {
             let found = root.find_subcommand(name).cloned();
             let found =
-                found.ok_or_else(|| Failure::usage(format!("there is no verb {name:?}")))?;
+                found.ok_or_else(|| CliError::usage(format!("there is no verb {name:?}")))?;
             let title = format!("sessionlog-{}", found.get_name());
             found.name(title)
         }
     };
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
-    Ok(screen.raw(&page)?)
+    Ok(screen.write_raw(&page)?)
 }
 
 /// Appends the settings, one line each.
-fn settings(text: &mut String) {
+fn write_settings(text: &mut String) {
     text.push_str(
         "\n## Settings\n\nEvery setting has a flag of the same name (`--max-steps` for `max_steps`), \
          which every verb takes:\nwhat an owner needs is handed on to one that is started on \
@@ -137,15 +137,15 @@ fn settings(text: &mut String) {
          that is none are errors.\n\n| setting | environment | meaning |\n|---|---|---|\n",
     );
     for setting in SETTINGS {
-        let (name, variable, help) = (setting.name, setting.variable(), setting.help());
+        let (name, variable, help) = (setting.name, setting.variable(), setting.help_text());
         let _ = writeln!(text, "| `{name}` | `{variable}` | {help} |");
     }
 }
 
 /// Returns the reference of the command line: the text of docs/cli.md.
 #[must_use]
-pub fn markdown() -> String {
-    let mut root = command().term_width(98);
+pub fn reference_markdown() -> String {
+    let mut root = build_command().term_width(98);
     root.build();
     let mut text = String::from(
         "# Command line\n\nGenerated from the program's own help; a test compares them. Settings, \
@@ -155,19 +155,19 @@ pub fn markdown() -> String {
     text.push_str("\nThe options of every verb are listed once, above.\n");
     for verb in root.get_subcommands().filter(|verb| !verb.is_hide_set()) {
         if verb.get_name() != "help" {
-            let mut verb = without_common(verb.clone());
+            let mut verb = hide_common_options(verb.clone());
             write_section(&mut text, &mut verb, 2);
             for below in verb.get_subcommands().filter(|below| below.get_name() != "help") {
-                write_section(&mut text, &mut without_common(below.clone()), 3);
+                write_section(&mut text, &mut hide_common_options(below.clone()), 3);
             }
         }
     }
-    settings(&mut text);
+    write_settings(&mut text);
     text
 }
 
 /// Returns a verb without the options common to all verbs.
-fn without_common(verb: Command) -> Command {
+fn hide_common_options(verb: Command) -> Command {
     verb.mut_args(|argument| {
         let everywhere = argument.get_help_heading() == Some(EVERY_VERB);
         argument.hide_long_help(everywhere).hide_short_help(everywhere)
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn every_verb_is_in_exactly_one_group_and_its_line_fits_a_terminal() {
-        let command = command();
+        let command = build_command();
         let grouped = || GROUPS.iter().flat_map(|(_, verbs)| verbs.iter());
         for verb in command.get_subcommands() {
             let name = verb.get_name();

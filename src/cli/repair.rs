@@ -5,13 +5,13 @@ use std::io;
 
 use super::{
     args::RepairArgs,
-    failure::{DAMAGED, Failure, Outcome},
-    screen::{Screen, Tone, counted, printable},
+    failure::{CliError, DAMAGED, Outcome},
+    screen::{Screen, Tone, escaped, with_noun},
 };
 use crate::{
     api::admin::{RepairAnswer, RepairRequest},
     client::Client,
-    verbs::{NoQuery, Nowhere, admin},
+    verbs::{NoParams, NoQuery, admin},
 };
 
 pub(super) async fn run(client: &Client, wanted: RepairArgs, screen: &mut Screen) -> Outcome {
@@ -19,31 +19,31 @@ pub(super) async fn run(client: &Client, wanted: RepairArgs, screen: &mut Screen
     let session = wanted.session.as_ref().map(ToString::to_string);
     let what = session.clone().unwrap_or_else(|| "the store".to_owned());
     let body = RepairRequest { session, store: wanted.store, accept_loss: accept };
-    let answer = client.call::<admin::Repair>(&Nowhere {}, &NoQuery {}, &body).await?;
-    screen.show(&answer, |screen| print_lost(&answer, &what, screen))?;
+    let answer = client.call::<admin::Repair>(&NoParams {}, &NoQuery {}, &body).await?;
+    screen.print_result(&answer, |screen| print_losses(&answer, &what, screen))?;
     let lost = !answer.gaps.is_empty() || !answer.unnamed.is_empty();
-    if lost && !answer.accepted { Err(Failure::Silent(DAMAGED)) } else { Ok(()) }
+    if lost && !answer.accepted { Err(CliError::Silent(DAMAGED)) } else { Ok(()) }
 }
 
-fn print_lost(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> io::Result<()> {
+fn print_losses(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> io::Result<()> {
     let RepairAnswer { accepted, events_lost, gaps, unnamed, copies } = answer;
     let accepted = *accepted;
     if gaps.is_empty() && unnamed.is_empty() {
         let verdict = screen.paint(Tone::Good, "nothing to do");
-        return screen.line(format!("{verdict}: {what} has no damage that was not accepted"));
+        return screen.print_line(format!("{verdict}: {what} has no damage that was not accepted"));
     }
     let verdict = match accepted {
         true => screen.paint(Tone::Good, "accepted"),
         false => screen.paint(Tone::Bad, "damaged"),
     };
-    screen.line(format!(
+    screen.print_line(format!(
         "{verdict}: {what}, {} lost in {}",
-        counted(*events_lost, "event"),
-        counted(gaps.len() as u64, "place")
+        with_noun(*events_lost, "event"),
+        with_noun(gaps.len() as u64, "place")
     ))?;
     for gap in gaps {
-        let (from, to, reason) = (gap.from, gap.to, printable(&gap.reason));
-        screen.line(match from == to {
+        let (from, to, reason) = (gap.from, gap.to, escaped(&gap.reason));
+        screen.print_line(match from == to {
             true => {
                 format!("  before {to}: no event, a record about the session or a table: {reason}")
             }
@@ -51,13 +51,13 @@ fn print_lost(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> io::Res
         })?;
     }
     for one in unnamed {
-        screen.line(format!("  of unknown sessions: {}", printable(one)))?;
+        screen.print_line(format!("  of unknown sessions: {}", escaped(one)))?;
     }
     for copy in copies {
         let kept = if accepted { "kept" } else { "will be kept" };
-        screen.line(format!("  {kept}: quarantine/{}", printable(copy)))?;
+        screen.print_line(format!("  {kept}: quarantine/{}", escaped(copy)))?;
     }
-    screen.line(match accepted {
+    screen.print_line(match accepted {
         true => "What is lost stays a permanent gap; appends continue behind it.",
         false => "Nothing was changed. Copy the data directory, then give --accept-loss.",
     })

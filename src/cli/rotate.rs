@@ -7,37 +7,37 @@ use std::io;
 use super::{
     args::KeysVerb,
     config::Config,
-    failure::{DAMAGED, Failure, Outcome, REFUSED},
-    screen::{Screen, Tone, counted},
+    failure::{CliError, DAMAGED, Outcome, REFUSED},
+    screen::{Screen, Tone, with_noun},
 };
 use crate::{
     api::admin::KeysAnswer,
     client::Client,
     env::{Env, files},
     store::local::{OpenError, key_ids, key_report},
-    verbs::{NoQuery, Nowhere, admin},
+    verbs::{NoParams, NoQuery, admin},
 };
 
 /// Runs `keys check` on a local directory, without an owner.
-pub(super) fn check_here(config: &Config, screen: &mut Screen) -> Outcome {
-    let failed = Failure::file(&config.data_dir);
+pub(super) fn check_local_keys(config: &Config, screen: &mut Screen) -> Outcome {
+    let failed = CliError::file(&config.data_dir);
     // Opening a directory that does not exist would create it.
-    let there = files::look(&config.data_dir).map_err(&failed)?;
+    let there = files::path_info(&config.data_dir).map_err(&failed)?;
     if there.is_none() {
         return Err(failed(std::io::ErrorKind::NotFound.into()));
     }
-    let env = Env::locked_by(&config.data_dir, config.lock_rule)
+    let env = Env::open_with_lock_rule(&config.data_dir, config.lock_rule)
         .map_err(&failed)?
         .with_keys(config.keys.read()?);
     let report = key_report(&env).map_err(|error| match error {
         OpenError::Io { source, .. } => failed(source),
-        other => Failure::Damaged(format!("{}: {other}", config.data_dir.display())),
+        other => CliError::Damaged(format!("{}: {other}", config.data_dir.display())),
     })?;
     let answer = KeysAnswer::from(report);
     if screen.json {
-        screen.value(&serde_json::to_value(&answer).unwrap_or_default())?;
+        screen.print_json(&serde_json::to_value(&answer).unwrap_or_default())?;
     } else {
-        print_keys(&answer, screen)?;
+        print_key_status(&answer, screen)?;
     }
     check_keys(&answer)
 }
@@ -50,8 +50,8 @@ pub(super) async fn run(
 ) -> Outcome {
     match verb {
         KeysVerb::Check => {
-            let answer = client.call::<admin::Keys>(&Nowhere {}, &NoQuery {}, &()).await?;
-            screen.show(&answer, |screen| print_keys(&answer, screen))?;
+            let answer = client.call::<admin::GetKeys>(&NoParams {}, &NoQuery {}, &()).await?;
+            screen.print_result(&answer, |screen| print_key_status(&answer, screen))?;
             check_keys(&answer)
         }
         KeysVerb::Rotate => rotate_keys(client, config, screen).await,
@@ -61,9 +61,9 @@ pub(super) async fn run(
 /// Repeats the request until every session has the new key. The owner may have started before the
 /// key was changed here.
 async fn rotate_keys(client: &Client, config: &Config, screen: &mut Screen) -> Outcome {
-    let bar = screen.progress(None, "{wide_bar} {pos}/{len} keys {eta}");
+    let bar = screen.create_progress_bar(None, "{wide_bar} {pos}/{len} keys {eta}");
     let answer = loop {
-        let answer = client.call::<admin::RotateKeys>(&Nowhere {}, &NoQuery {}, &()).await;
+        let answer = client.call::<admin::RotateKeys>(&NoParams {}, &NoQuery {}, &()).await;
         let answer = answer.inspect_err(|_| bar.finish_and_clear())?;
         bar.set_length(answer.keys);
         bar.set_position(answer.keys.saturating_sub(answer.behind));
@@ -77,20 +77,20 @@ async fn rotate_keys(client: &Client, config: &Config, screen: &mut Screen) -> O
         && config.url.is_none()
         && answer.current.as_ref() != Some(&wanted)
     {
-        return Err(Failure::invalid(
+        return Err(CliError::invalid_request(
             format!("the owner was started with other keys than {wanted}"),
             "stop it (it exits by itself when idle), then run this again",
         ));
     }
-    let (id, keys) = (answer.current.as_deref().unwrap_or_default(), counted(answer.keys, "key"));
-    screen.show(&answer, |screen| {
-        screen.line(format!("{keys} under {id}, none under another: the one before may go"))
+    let (id, keys) = (answer.current.as_deref().unwrap_or_default(), with_noun(answer.keys, "key"));
+    screen.print_result(&answer, |screen| {
+        screen.print_line(format!("{keys} under {id}, none under another: the one before may go"))
     })
 }
 
-fn print_keys(answer: &KeysAnswer, screen: &mut Screen) -> io::Result<()> {
+fn print_key_status(answer: &KeysAnswer, screen: &mut Screen) -> io::Result<()> {
     if !answer.encrypted {
-        return screen.line("This store is not encrypted; no key needed.");
+        return screen.print_line("This store is not encrypted; no key needed.");
     }
     let given = |id: &String| {
         let there = answer.given.contains(id);
@@ -108,14 +108,14 @@ fn print_keys(answer: &KeysAnswer, screen: &mut Screen) -> io::Result<()> {
     let KeysAnswer { keys, behind, destroyed, unreadable, .. } = answer;
     lines.push(format!("keys of sessions: {keys}, not yet under it: {behind}"));
     lines.push(format!("destroyed: {destroyed}, unreadable: {unreadable}"));
-    lines.iter().try_for_each(|line| screen.line(line))
+    lines.iter().try_for_each(|line| screen.print_line(line))
 }
 
 /// Returns an error unless the store would open and every key is intact.
 fn check_keys(answer: &KeysAnswer) -> Outcome {
     match (answer.opens, answer.unreadable) {
         (true, 0) => Ok(()),
-        (false, _) => Err(Failure::Silent(REFUSED)),
-        (true, _) => Err(Failure::Silent(DAMAGED)),
+        (false, _) => Err(CliError::Silent(REFUSED)),
+        (true, _) => Err(CliError::Silent(DAMAGED)),
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use crate::env::{Entropy as _, entropy::SystemEntropy};
 
-/// Codes that [`Seal::mark`] may turn into styles; a mark contains an index into this list.
+/// Codes that [`StyleMarker::mark`] may turn into styles; a mark contains an index into this list.
 const CODES: [&str; 5] = ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m"];
 
 /// A colour or style of a text.
@@ -21,9 +21,9 @@ pub(super) enum Style {
 /// A private-use character, chosen at random for each run. It marks text that this program styles;
 /// recorded text cannot contain it on purpose, so it cannot choose a style.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seal(char);
+pub(super) struct StyleMarker(char);
 
-impl Seal {
+impl StyleMarker {
     pub(super) fn new() -> Self {
         let mut bytes = [0; 2];
         SystemEntropy.fill(&mut bytes);
@@ -31,13 +31,13 @@ impl Seal {
         Self(char::from_u32(0xf_0000 + offset).unwrap_or('\u{f0000}'))
     }
 
-    /// Returns the mark that [`Self::guard`] replaces with the style's code.
+    /// Returns the mark that [`Self::sanitise`] replaces with the style's code.
     pub(super) fn mark(self, style: Style) -> String {
         format!("{}{}", self.0, style as u8)
     }
 
     /// Returns a text without the marks.
-    pub(super) fn without_marks(self, text: &str) -> String {
+    pub(super) fn strip_marks(self, text: &str) -> String {
         let mut parts = text.split(self.0);
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |plain, part| plain + part.get(1..).unwrap_or_default())
@@ -45,7 +45,7 @@ impl Seal {
 
     /// Returns text for a terminal: marks become codes, and every other character that would steer
     /// the terminal is escaped.
-    pub(super) fn guard(self, text: &str) -> Cow<'_, str> {
+    pub(super) fn sanitise(self, text: &str) -> Cow<'_, str> {
         if !text.chars().any(|c| c == self.0 || is_terminal_control(c) && !matches!(c, '\n' | '\t'))
         {
             return Cow::Borrowed(text);
@@ -60,7 +60,7 @@ impl Seal {
                     safe.push_str(code);
                     chars.next();
                 }
-                None => push_printable(c, &mut safe),
+                None => push_escaped(c, &mut safe),
             }
         }
         Cow::Owned(safe)
@@ -69,20 +69,20 @@ impl Seal {
 
 /// Escapes recorded text for a terminal: a character that would move the cursor, change colours or
 /// reorder the text is written as in JSON.
-pub(super) fn printable(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        push_printable(c, &mut safe);
+        push_escaped(c, &mut safe);
     }
     safe
 }
 
-/// Returns true if [`printable`] would change a text.
+/// Returns true if [`escaped`] would change a text.
 pub(super) fn has_controls(text: &str) -> bool {
     text.chars().any(|c| is_terminal_control(c) && !matches!(c, '\n' | '\t'))
 }
 
-fn push_printable(c: char, safe: &mut String) {
+fn push_escaped(c: char, safe: &mut String) {
     use std::fmt::Write as _;
     match c {
         '\n' | '\t' => safe.push(c),
@@ -110,28 +110,28 @@ mod tests {
 
     #[test]
     fn control_characters_of_recorded_text_are_escaped_for_a_terminal() {
-        assert_eq!(printable("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
-        let seal = Seal::new();
+        assert_eq!(escaped("a\x1b[31mb\r\n\tc"), "a\\u001b[31mb\\r\n\tc");
+        let seal = StyleMarker::new();
         let ranges = ['\0'..='\x08', '\x0b'..='\x0c', '\x0e'..='\x1f', '\x7f'..='\u{9f}'];
         let marks = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
         let single = ['\u{61c}'..='\u{61c}', '\u{feff}'..='\u{feff}'];
         for c in ranges.into_iter().chain(marks).chain(single).flatten() {
-            let escaped = format!("\\u{:04x}", u32::from(c));
+            let code = format!("\\u{:04x}", u32::from(c));
             let text = format!("x{c}y");
-            assert_eq!(printable(&text), format!("x{escaped}y"));
-            assert_eq!(seal.guard(&text), format!("x{escaped}y"));
-            assert!(has_controls(&text), "{escaped}");
+            assert_eq!(escaped(&text), format!("x{code}y"));
+            assert_eq!(seal.sanitise(&text), format!("x{code}y"));
+            assert!(has_controls(&text), "{code}");
         }
         for kept in ['\u{200d}', '\u{2060}', '\u{300}', 'ـ', '👨', '\n', '\t'] {
-            assert_eq!(printable(&kept.to_string()), kept.to_string());
+            assert_eq!(escaped(&kept.to_string()), kept.to_string());
         }
     }
 
     #[test]
     fn a_terminal_receives_no_control_characters_except_our_styles() {
-        let seal = Seal('\u{f1234}');
+        let seal = StyleMarker('\u{f1234}');
         let red = format!("{}red{}", seal.mark(Style::Red), seal.mark(Style::Off));
-        assert_eq!(seal.guard(&red), "\x1b[31mred\x1b[0m");
+        assert_eq!(seal.sanitise(&red), "\x1b[31mred\x1b[0m");
         for (text, expected) in [
             ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
             ("\x1b[2Jgone", "\\u001b[2Jgone"),
@@ -141,9 +141,9 @@ mod tests {
             ("{\"a\":\"\u{9b}2J\u{202e}\"}", "{\"a\":\"\\u009b2J\\u202e\"}"),
             ("plain é\tb", "plain é\tb"),
         ] {
-            assert_eq!(seal.guard(text), expected);
+            assert_eq!(seal.sanitise(text), expected);
         }
-        let json = seal.guard("{\"a\":\"\u{9b}\u{7f}\u{feff}\"}").into_owned();
+        let json = seal.sanitise("{\"a\":\"\u{9b}\u{7f}\u{feff}\"}").into_owned();
         let value: Value = serde_json::from_str(&json).expect("JSON that means the same");
         assert_eq!(value["a"], "\u{9b}\u{7f}\u{feff}");
     }

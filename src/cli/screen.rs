@@ -9,12 +9,12 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(super) use super::safe::printable;
+pub(super) use super::safe::escaped;
 use super::{
     failure::Outcome,
     pager::Pager,
-    safe::{Seal, Style},
-    times::Times,
+    safe::{Style, StyleMarker},
+    times::TimeFormat,
 };
 use crate::wire::json;
 
@@ -28,7 +28,7 @@ pub(super) struct Screen {
     /// True if standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
-    seal: Seal,
+    seal: StyleMarker,
     /// True if remarks are suppressed.
     pub(super) quiet: bool,
     /// Pager of long output, while it is used.
@@ -71,7 +71,7 @@ impl Screen {
             terminal,
             terminal_errors: io::stderr().is_terminal(),
             colours: terminal && colours_allowed,
-            seal: Seal::new(),
+            seal: StyleMarker::new(),
             quiet: false,
             pager: None,
             held: RefCell::default(),
@@ -80,18 +80,18 @@ impl Screen {
 
     /// Sends further output through a pager, where it is text for a terminal and exceeds its
     /// height.
-    pub(super) fn page(&mut self, command: String, has_less: bool) {
-        let size = self.size().filter(|_| !self.json && self.pager.is_none());
+    pub(super) fn start_pager(&mut self, command: String, has_less: bool) {
+        let size = self.terminal_size().filter(|_| !self.json && self.pager.is_none());
         if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
             self.pager = Some(Pager::new(command, has_less, size));
         }
     }
 
     /// Ends the pager, and prints the remarks held for it.
-    pub(super) fn end_page(&mut self) -> io::Result<()> {
-        let ended = self.pager.take().map_or(Ok(()), Pager::end);
+    pub(super) fn finish_pager(&mut self) -> io::Result<()> {
+        let ended = self.pager.take().map_or(Ok(()), Pager::finish);
         for text in self.held.take() {
-            self.note(text);
+            self.print_note(text);
         }
         ended
     }
@@ -101,63 +101,62 @@ impl Screen {
         self.terminal && !self.json && io::stdin().is_terminal()
     }
 
-    /// Returns the columns of a line of text: those of the terminal, 100 where none is known.
+    /// Returns the columns of a line of text: the width of the terminal, or 100 if it is unknown.
     pub(super) fn columns(&self) -> usize {
-        self.size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
+        self.terminal_size().map_or(COLUMNS, |(columns, _)| columns).max(COLUMNS_MIN)
     }
 
     /// Returns the columns and lines of the terminal of standard output, if it reports them.
-    fn size(&self) -> Option<(usize, usize)> {
+    fn terminal_size(&self) -> Option<(usize, usize)> {
         let told = rustix::termios::tcgetwinsize(io::stdout()).ok().filter(|_| self.terminal)?;
         let size = (usize::from(told.ws_col), usize::from(told.ws_row));
         (size.0 > 0).then_some(size)
     }
 
     /// Returns the format of instants: relative and local on a terminal, RFC 3339 in a pipe.
-    pub(super) fn times(&self) -> Times {
-        if self.terminal { Times::local() } else { Times::default() }
+    pub(super) fn times(&self) -> TimeFormat {
+        if self.terminal { TimeFormat::new_local() } else { TimeFormat::default() }
     }
 
-    /// Prints a line of text.
-    pub(super) fn line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
+    pub(super) fn print_line(&mut self, text: impl AsRef<str>) -> io::Result<()> {
         let text = text.as_ref();
         if !self.terminal {
             self.out.write_all(text.as_bytes())?;
             return self.out.write_all(b"\n");
         }
         if let Some(pager) = &mut self.pager {
-            let safe = self.seal.guard(text).into_owned() + "\n";
-            return pager.print(&safe, &self.seal.without_marks(text));
+            let safe = self.seal.sanitise(text).into_owned() + "\n";
+            return pager.print(&safe, &self.seal.strip_marks(text));
         }
-        self.out.write_all(self.seal.guard(text).as_bytes())?;
+        self.out.write_all(self.seal.sanitise(text).as_bytes())?;
         self.out.write_all(b"\n")?;
         self.out.flush()
     }
 
-    /// Prints lines of a [`Paper`](super::readable::Paper), each in its tone.
-    pub(super) fn lines(&mut self, lines: Vec<(Tone, String)>) -> io::Result<()> {
+    /// Prints lines of a [`Paper`](super::readable::LineBuffer), each in its tone.
+    pub(super) fn print_lines(&mut self, lines: Vec<(Tone, String)>) -> io::Result<()> {
         for (tone, text) in lines {
             let text = self.paint(tone, &text);
-            self.line(text)?;
+            self.print_line(text)?;
         }
         Ok(())
     }
 
     /// Prints a line of JSON.
-    pub(super) fn value(&mut self, value: &Value) -> io::Result<()> {
-        self.line(value.to_string())
+    pub(super) fn print_json(&mut self, value: &Value) -> io::Result<()> {
+        self.print_line(value.to_string())
     }
 
     /// Prints an answer of HTTP: indented on a terminal, unchanged in a pipe.
-    pub(super) fn answer(&mut self, body: &[u8]) -> io::Result<()> {
+    pub(super) fn print_answer(&mut self, body: &[u8]) -> io::Result<()> {
         let indented = self
             .terminal
-            .then(|| json::shown(body).ok())
+            .then(|| json::parse_lossy(body).ok())
             .flatten()
             .and_then(|value| serde_json::to_string_pretty(&value).ok());
         match indented {
-            Some(text) => self.line(text),
-            None if self.terminal => self.line(String::from_utf8_lossy(body)),
+            Some(text) => self.print_line(text),
+            None if self.terminal => self.print_line(String::from_utf8_lossy(body)),
             None => {
                 self.out.write_all(body)?;
                 self.out.write_all(b"\n")
@@ -165,23 +164,23 @@ impl Screen {
         }
     }
 
-    /// Prints a typed answer in the form of [`Self::answer`].
-    pub(super) fn print(&mut self, answer: &impl Serialize) -> io::Result<()> {
-        self.answer(&serde_json::to_vec(answer)?)
+    /// Prints a typed answer in the form of [`Self::print_answer`].
+    pub(super) fn print_typed(&mut self, answer: &impl Serialize) -> io::Result<()> {
+        self.print_answer(&serde_json::to_vec(answer)?)
     }
 
     /// Prints an answer as JSON with `--json`, else with `text`.
-    pub(super) fn show(
+    pub(super) fn print_result(
         &mut self,
         answer: &impl Serialize,
         text: impl FnOnce(&mut Self) -> io::Result<()>,
     ) -> Outcome {
-        let printed = if self.json { self.print(answer) } else { text(self) };
+        let printed = if self.json { self.print_typed(answer) } else { text(self) };
         Ok(printed?)
     }
 
     /// Writes bytes unchanged.
-    pub(super) fn raw(&mut self, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn write_raw(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.out.write_all(bytes)
     }
 
@@ -191,24 +190,24 @@ impl Screen {
     }
 
     /// Prints a remark about the result to standard error.
-    pub(super) fn note(&self, text: impl AsRef<str>) {
+    pub(super) fn print_note(&self, text: impl AsRef<str>) {
         if self.quiet {
             return;
         }
         if self.pager.is_some() {
             return self.held.borrow_mut().push(text.as_ref().to_owned());
         }
-        self.error(text);
+        self.print_error(text);
     }
 
     /// Prints a sentence to standard error, even with `--quiet`.
-    pub(super) fn error(&self, text: impl AsRef<str>) {
+    pub(super) fn print_error(&self, text: impl AsRef<str>) {
         // The sentence is lost if standard error is closed.
-        let _ = writeln!(io::stderr(), "{}", self.seal.guard(text.as_ref()));
+        let _ = writeln!(io::stderr(), "{}", self.seal.sanitise(text.as_ref()));
     }
 
     /// Creates a progress bar in a style of `indicatif`, with a total of `units` if known.
-    pub(super) fn progress(&self, units: Option<u64>, style: &str) -> ProgressBar {
+    pub(super) fn create_progress_bar(&self, units: Option<u64>, style: &str) -> ProgressBar {
         let is_shown = self.terminal_errors && !self.json && !self.quiet && self.pager.is_none();
         let target = match is_shown {
             true => ProgressDrawTarget::stderr(),
@@ -222,16 +221,20 @@ impl Screen {
     }
 
     /// Creates a spinner, for a verb whose progress is unknown.
-    pub(super) fn spinner(&self, doing: &str) -> ProgressBar {
-        let bar = self.progress(None, "{spinner} {msg} {elapsed}");
+    pub(super) fn create_spinner(&self, doing: &str) -> ProgressBar {
+        let bar = self.create_progress_bar(None, "{spinner} {msg} {elapsed}");
         bar.set_message(doing.to_owned());
         bar.enable_steady_tick(SPINNER_TICK);
         bar
     }
 
     /// Awaits a call and returns its result, with a spinner meanwhile.
-    pub(super) async fn while_waiting<T>(&self, doing: &str, call: impl Future<Output = T>) -> T {
-        let spinner = self.spinner(doing);
+    pub(super) async fn await_with_spinner<T>(
+        &self,
+        doing: &str,
+        call: impl Future<Output = T>,
+    ) -> T {
+        let spinner = self.create_spinner(doing);
         let outcome = call.await;
         spinner.finish_and_clear();
         outcome
@@ -245,7 +248,7 @@ impl Screen {
     /// Asks the user for confirmation; returns true for a yes.
     pub(super) fn confirm(&mut self, question: &str) -> io::Result<bool> {
         self.flush()?;
-        write!(io::stderr(), "{} [y/N] ", self.seal.guard(question))?;
+        write!(io::stderr(), "{} [y/N] ", self.seal.sanitise(question))?;
         let mut answer = String::new();
         io::stdin().read_line(&mut answer)?;
         Ok(is_yes(&answer))
@@ -268,14 +271,14 @@ impl Screen {
 
     /// Prints a table of plain text (colour codes would be counted as width), or tab-separated
     /// lines where standard output is not a terminal.
-    pub(super) fn table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
+    pub(super) fn print_table(&mut self, heads: &[&str], rows: Vec<Vec<String>>) -> io::Result<()> {
         if !self.terminal {
             for row in rows {
-                self.line(row.join("\t"))?;
+                self.print_line(row.join("\t"))?;
             }
             return Ok(());
         }
-        self.line(draw_table(heads, rows))
+        self.print_line(draw_table(heads, rows))
     }
 }
 
@@ -303,7 +306,7 @@ fn draw_table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 
 /// Returns the first line of a text, cut to `max` characters.
 pub(super) fn one_line(text: &str, max: usize) -> String {
-    let line = printable(text).replace(['\n', '\t'], " ");
+    let line = escaped(text).replace(['\n', '\t'], " ");
     let mut short: String = line.chars().take(max).collect();
     if short.len() < line.len() {
         short.pop();
@@ -313,12 +316,12 @@ pub(super) fn one_line(text: &str, max: usize) -> String {
 }
 
 /// Formats a count with its noun.
-pub(super) fn counted(number: u64, one: &str) -> String {
+pub(super) fn with_noun(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 /// Formats an instant of RFC 3339 to the second, in UTC, with its zone.
-pub(super) fn instant(text: &str) -> String {
+pub(super) fn format_instant(text: &str) -> String {
     match text.get(..19) {
         Some(second) => format!("{second}Z"),
         None => text.to_owned(),
@@ -326,7 +329,7 @@ pub(super) fn instant(text: &str) -> String {
 }
 
 /// Formats a size with its unit.
-pub(super) fn size(bytes: u64) -> String {
+pub(super) fn format_size(bytes: u64) -> String {
     indicatif::HumanBytes(bytes).to_string()
 }
 
@@ -341,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn only_y_or_yes_confirms() {
+    fn only_y_or_yes_counts_as_confirmation() {
         assert!(["y", "Y\n", " yes ", "YES\r\n"].into_iter().all(is_yes));
         assert!(!["", "\n", "n", "yep", "y y", "ye", "yes please"].into_iter().any(is_yes));
     }

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use super::{
-    answer::as_count,
+    answer::to_usize,
     args,
     failure::Outcome,
-    readable::{Paper, words::many},
-    screen::{Screen, Tone, one_line, printable},
-    times::{moment, with_own_days},
+    readable::{LineBuffer, words::count_of},
+    screen::{Screen, Tone, escaped, one_line},
+    times::{resolve_days, resolve_instant},
 };
 use crate::{
     api::{
@@ -16,7 +16,7 @@ use crate::{
         search::{Complete, Doubt, Hit, SearchAnswer, SearchBody},
     },
     client::Client,
-    verbs::{NoQuery, Nowhere, search::SearchWith},
+    verbs::{NoParams, NoQuery, search::SearchByBody},
 };
 
 /// Time limit for waiting until new events are indexed, mostly at a first search.
@@ -30,7 +30,7 @@ const LINE_CHARS: usize = 120;
 const QUOTES: [char; 4] = ['"', '“', '”', '„'];
 
 pub(super) async fn run(client: &Client, wanted: args::SearchArgs, screen: &mut Screen) -> Outcome {
-    let mut q = with_own_days(&wanted.query.join(" "));
+    let mut q = resolve_days(&wanted.query.join(" "));
     let workspace = wanted.workspace.filter(|name| !add_workspace_filter(name, &mut q));
     let asked = SearchBody {
         q,
@@ -41,18 +41,18 @@ pub(super) async fn run(client: &Client, wanted: args::SearchArgs, screen: &mut 
         who: wanted.who,
         origin: wanted.origin,
         include_archived: wanted.archived,
-        after: wanted.since.as_deref().map(moment).transpose()?,
-        before: wanted.until.as_deref().map(moment).transpose()?,
-        limit: wanted.limit.map(as_count),
+        after: wanted.since.as_deref().map(resolve_instant).transpose()?,
+        before: wanted.until.as_deref().map(resolve_instant).transpose()?,
+        limit: wanted.limit.map(to_usize),
         around: wanted.around.or((!screen.json).then_some(AROUND)),
         order: wanted.newest.then(|| "time".to_owned()),
         wait_ms: u64::try_from(wanted.wait.unwrap_or(WAIT).as_millis()).unwrap_or(u64::MAX),
         ..SearchBody::default()
     };
-    let call = client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
-    let found = screen.while_waiting("searching", call).await?;
-    screen.show(&found, |screen| {
-        Paper::print(screen, |paper| found.hits.iter().for_each(|hit| print_hit(hit, paper)))?;
+    let call = client.call::<SearchByBody>(&NoParams {}, &NoQuery {}, &asked);
+    let found = screen.await_with_spinner("searching", call).await?;
+    screen.print_result(&found, |screen| {
+        LineBuffer::print(screen, |paper| found.hits.iter().for_each(|hit| print_hit(hit, paper)))?;
         print_notes(&found, screen);
         Ok(())
     })
@@ -71,72 +71,75 @@ fn add_workspace_filter(name: &str, q: &mut String) -> bool {
 /// Prints remarks on an empty result, the workspaces searched, and the events not searched.
 fn print_notes(found: &SearchAnswer, screen: &Screen) {
     if found.hits.is_empty() {
-        screen.note("Nothing matches. No event has a word of it, or the filters leave it out.");
+        screen
+            .print_note("Nothing matches. No event has a word of it, or the filters leave it out.");
     }
     if found.next_page.is_some() {
-        screen.note("There is more: --limit N shows up to 100.");
+        screen.print_note("There is more: --limit N shows up to 100.");
     }
     if !found.workspaces.is_empty() {
-        let names: Vec<String> = found.workspaces.iter().map(|name| printable(name)).collect();
-        screen.note(format!("Looked in the workspaces {}.", names.join(", ")));
+        let names: Vec<String> = found.workspaces.iter().map(|name| escaped(name)).collect();
+        screen.print_note(format!("Looked in the workspaces {}.", names.join(", ")));
     }
     not_searched(&found.complete, screen);
     if found.limited {
-        screen.note("The check of exact texts ended at its limit: more may match.");
+        screen.print_note("The check of exact texts ended at its limit: more may match.");
     }
 }
 
 /// Prints a remark on the events that are not in the index.
 pub(super) fn not_searched(complete: &Complete, screen: &Screen) {
     if complete.sessions_behind > complete.sessions_unreadable {
-        let events = many(complete.events_behind, "event");
-        let sessions = many(complete.sessions_behind, "session");
-        screen
-            .note(format!("{events} of {sessions} are not indexed yet: --wait 10s waits for them"));
+        let events = count_of(complete.events_behind, "event");
+        let sessions = count_of(complete.sessions_behind, "session");
+        screen.print_note(format!(
+            "{events} of {sessions} are not indexed yet: --wait 10s waits for them"
+        ));
     }
     if complete.sessions_unreadable > 0 {
         let unreadable = complete.behind.iter().filter(|one| one.unreadable);
         let named: Vec<&str> = unreadable.map(|one| one.session.as_str()).collect();
-        let (sessions, named) = (many(complete.sessions_unreadable, "session"), named.join(", "));
-        screen.note(format!("{sessions} cannot be read, and not all is searched: {named}"));
+        let (sessions, named) =
+            (count_of(complete.sessions_unreadable, "session"), named.join(", "));
+        screen.print_note(format!("{sessions} cannot be read, and not all is searched: {named}"));
     }
 }
 
-fn print_hit(hit: &Hit, paper: &mut Paper) {
+fn print_hit(hit: &Hit, paper: &mut LineBuffer) {
     let title = hit.title.as_deref().map(|title| format!("  {}", one_line(title, TITLE_CHARS)));
-    paper.heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
+    paper.push_heading(&format!("{} {}{}", hit.session, hit.position, title.unwrap_or_default()));
     let who = hit.who.as_deref().map(|who| format!("{who}, ")).unwrap_or_default();
-    let when = paper.times.both(&hit.at.to_string());
+    let when = paper.times.format_both(&hit.at.to_string());
     let more = match hit.repeated {
         0 => String::new(),
         more => format!(", the same {more} times more"),
     };
     let memory = hit.memory.as_ref().map(|memory| format!(", {}", memory.kind));
     let kind = format!("{}{}", hit.kind, memory.unwrap_or_default());
-    paper.say(Tone::Faint, "  ", &format!("{who}{kind}, {when}{more}"));
-    let beside = |paper: &mut Paper, before: bool| {
+    paper.push(Tone::Faint, "  ", &format!("{who}{kind}, {when}{more}"));
+    let beside = |paper: &mut LineBuffer, before: bool| {
         for one in hit.around.iter().filter(|one| (one.position < hit.position) == before) {
             let line = format!("{} {}: {}", one.position, one.kind, one.text);
-            paper.say(Tone::Faint, "    ", &one_line(&line, LINE_CHARS));
+            paper.push(Tone::Faint, "    ", &one_line(&line, LINE_CHARS));
         }
     };
     beside(paper, true);
-    paper.say(Tone::Plain, "    ", hit.snippet.text.trim());
+    paper.push(Tone::Plain, "    ", hit.snippet.text.trim());
     beside(paper, false);
     for mark in &hit.marks {
         let note = mark.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
         let tone = if mark.kind == MarkKind::Wrong { Tone::Bad } else { Tone::Faint };
-        paper.say(
+        paper.push(
             tone,
             "    ",
             &format!("marked {} at {}{note}", mark.kind.text(MarkKind::as_str), mark.position),
         );
     }
     if let Some(doubt) = &hit.stale {
-        paper.say(Tone::Bad, "    ", &format_doubts(doubt));
+        paper.push(Tone::Bad, "    ", &format_doubts(doubt));
     }
     if hit.unchecked {
-        paper.say(Tone::Faint, "    ", "not compared with what came later: search again");
+        paper.push(Tone::Faint, "    ", "not compared with what came later: search again");
     }
 }
 

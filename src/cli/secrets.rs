@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::failure::{Failure, Outcome};
+use super::failure::{CliError, Outcome};
 use crate::{
     env::files,
     secrets::{Recogniser, RulesError},
@@ -23,24 +23,24 @@ impl SecretsSource {
     /// Reads the rules.
     pub(super) fn read(&self) -> Outcome<Recogniser> {
         let action = "correct the setting secrets, or the file that secrets_file names";
-        let read = Recogniser::parse(&self.rules, &self.lines()?);
-        read.map_err(|error| Failure::invalid(self.describe_error(&error), action))
+        let read = Recogniser::parse(&self.rules, &self.read_lines()?);
+        read.map_err(|error| CliError::invalid_request(self.describe_error(&error), action))
     }
 
     /// Reads every valid rule; returns them with the errors of the others.
     pub(super) fn salvage(&self) -> (Recogniser, Vec<String>) {
-        let (lines, unread) = match self.lines() {
+        let (lines, unread) = match self.read_lines() {
             Ok(lines) => (lines, None),
             Err(failure) => (String::new(), Some(format!("secrets_file {failure}"))),
         };
-        let (rules, wrong) = Recogniser::salvage(&self.rules, &lines);
+        let (rules, wrong) = Recogniser::parse_valid_lines(&self.rules, &lines);
         let wrong = wrong.iter().map(|error| format!("{}; left out", self.describe_error(error)));
         (rules, unread.into_iter().chain(wrong).collect())
     }
 
-    fn lines(&self) -> Outcome<String> {
+    fn read_lines(&self) -> Outcome<String> {
         let Some(path) = &self.file else { return Ok(String::new()) };
-        files::read_text(path, FILE_BYTES_MAX).map_err(Failure::file(path))
+        files::read_text(path, FILE_BYTES_MAX).map_err(CliError::file(path))
     }
 
     fn describe_error(&self, error: &RulesError) -> String {

@@ -21,24 +21,24 @@ use tracing::info;
 use super::{
     config::Config,
     connect,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     logging,
-    open::{self, Opening},
+    open::{self, CheckedStore},
     screen::Screen,
     signals,
 };
 use crate::{
-    access::{Access, Certificates, PerTenant},
+    access::{Authenticator, Certificates, PerTenant},
     api::admin::Owner,
     client::StartReport,
     env::{
         Env,
         host::{self, OwnerSocket},
-        short_of,
+        shortage,
     },
     event::Event,
     http::{App, Exporter, HttpOptions, Listener, ServeOptions},
-    import::{self, Chat, Members, Program, TranscriptLines},
+    import::{self, ChatFormat, JsonMembers, TranscriptLines, TranscriptProgram},
     mcp::{self, McpHttpOptions},
     secrets::Recogniser,
     service::{Embedder, Quotas, ResearchOptions, Service},
@@ -64,60 +64,60 @@ pub(super) fn run(config: &Config, on_demand: bool, screen: &mut Screen) -> Outc
     }
     match runtime.block_on(serve(config, true, screen)) {
         Ok(()) => Ok(()),
-        Err(failure) => not_started(&failure, screen),
+        Err(failure) => report_not_started(&failure, screen),
     }
 }
 
 /// Reports a failed start to the process that started this owner.
-pub(super) fn not_started(failure: &Failure, screen: &mut Screen) -> Outcome {
+pub(super) fn report_not_started(failure: &CliError, screen: &mut Screen) -> Outcome {
     let report = match failure {
-        Failure::Silent(_) => StartReport::owned(),
+        CliError::Silent(_) => StartReport::for_owned_directory(),
         other => StartReport {
             code: other.code().to_owned(),
             message: other.to_string(),
-            exit: other.exit(),
+            exit: other.exit_code(),
         },
     };
-    screen.line(report.to_line())?;
-    Err(Failure::Silent(report.exit))
+    screen.print_line(report.to_line())?;
+    Err(CliError::Silent(report.exit))
 }
 
 async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome {
     // With a handler, SIGXFSZ does not end the process: a file size limit is an ordinary error.
     let _heard = signal(SignalKind::from_raw(host::FILE_SIZE_SIGNAL))?;
-    let mut network = Network::default();
+    let mut network = NetworkListener::default();
     if !on_demand {
-        open::refuse_a_second_server(config).await?;
-        network = Network::open(config).await?;
+        open::check_no_server(config).await?;
+        network = NetworkListener::open(config).await?;
     }
-    let quotas = config.interfaces.quotas()?;
-    let rules = |embedder| Ok::<_, Failure>((embedder, Arc::new(config.secrets.read()?)));
-    let embedder = config.embedder.open()?.map(rules).transpose()?;
+    let quotas = config.interfaces.read_quotas()?;
+    let rules = |embedder| Ok::<_, CliError>((embedder, Arc::new(config.secrets.read()?)));
+    let embedder = config.embedder.create_embedder()?.map(rules).transpose()?;
     // Checked before the log file is created: with a wrong key no byte is written.
-    let opening = Opening::check(config)?;
-    log_to(config, on_demand)?;
-    let store = opening.store(config, on_demand).await?;
-    let socket = connect::socket(config)?;
+    let opening = CheckedStore::check(config)?;
+    start_log(config, on_demand)?;
+    let store = opening.open_store(config, on_demand).await?;
+    let socket = connect::owner_socket(config)?;
     let mut local = None;
-    let bound = store.with_room(&mut || {
+    let bound = store.with_reserved_space(&mut || {
         local = Some(socket.bind()?);
         Ok(())
     });
     let local = bound.and_then(|()| local.ok_or_else(|| io::Error::other("no socket")));
-    let local = local.map_err(|error| connect::unusable(config, &error))?;
+    let local = local.map_err(|error| connect::unusable_directory_failure(config, &error))?;
     let stop = CancellationToken::new();
-    let asked = signals::asked_to_end()?;
+    let asked = signals::stop_signal()?;
     let stopping = stop.clone();
     tokio::spawn(async move {
         asked.await;
         stopping.cancel();
     });
     let mut listeners = vec![Listener::Unix(UnixListener::from_std(local)?)];
-    let service = service(&opening.env, Arc::clone(&store), config, quotas, embedder);
-    let router = router(service.clone(), config, &network, &stop);
+    let service = create_service(&opening.env, Arc::clone(&store), config, quotas, embedder);
+    let router = create_router(service.clone(), config, &network, &stop);
     let idle = on_demand.then_some(config.owner_idle);
     announce(config, &network, screen)?;
-    listeners.extend(network.listener());
+    listeners.extend(network.into_listener());
     info!(data_dir = %config.data_dir.display(), on_demand, "owner started");
     let options = ServeOptions { idle, ..ServeOptions::default() };
     tokio::select! {
@@ -125,13 +125,13 @@ async fn serve(config: &Config, on_demand: bool, screen: &mut Screen) -> Outcome
         never = watch_directory(&socket, &stop) => match never {},
     }
     // An index that is not saved in time is built again.
-    let _ = tokio::time::timeout(KEEP_INDEX, service.keep_index()).await;
-    close(&socket, &store).await;
+    let _ = tokio::time::timeout(KEEP_INDEX, service.write_index()).await;
+    close_store(&socket, &store).await;
     Ok(())
 }
 
 /// Creates the verbs over the store.
-fn service(
+fn create_service(
     env: &Env,
     store: Arc<dyn Store>,
     config: &Config,
@@ -149,28 +149,28 @@ fn service(
 }
 
 /// Creates the routes of all interfaces, over one set of verbs.
-fn router(
+fn create_router(
     service: Service,
     config: &Config,
-    network: &Network,
+    network: &NetworkListener,
     stop: &CancellationToken,
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
     tokio::spawn(service.clone().follow_index(stop.clone()));
-    tokio::spawn(sweep(service.clone(), stop.clone()));
-    tokio::spawn(mark_changed(service.clone(), config.checkpoint_every, stop.clone()));
+    tokio::spawn(run_sweeps(service.clone(), stop.clone()));
+    tokio::spawn(run_checkpoints(service.clone(), config.checkpoint_every, stop.clone()));
     let about = Owner {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
         on_demand,
         data_dir: config.data_dir.display().to_string(),
         url: network.url(),
-        config_digest: config.digest(),
+        config_digest: config.config_digest(),
     };
     let owner = OwnerInfo { about, step_down: stop.clone() };
-    let exporters = exporters();
+    let exporters = create_exporters();
     let (allowed_hosts, allowed_origins) =
-        (network.names(config), config.interfaces.allowed_origins.clone());
+        (network.accepted_host_names(config), config.interfaces.allowed_origins.clone());
     let options = HttpOptions {
         exporters,
         access: network.access.clone(),
@@ -186,7 +186,7 @@ fn router(
 }
 
 /// Expires sessions at intervals, until the owner stops.
-async fn sweep(service: Service, stop: CancellationToken) {
+async fn run_sweeps(service: Service, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -199,54 +199,54 @@ async fn sweep(service: Service, stop: CancellationToken) {
 }
 
 /// Creates checkpoints of changed sessions at intervals, until the owner stops.
-async fn mark_changed(service: Service, every: Duration, stop: CancellationToken) {
+async fn run_checkpoints(service: Service, every: Duration, stop: CancellationToken) {
     while !every.is_zero() {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
-        let made = service.mark_changed(every).await;
+        let made = service.checkpoint_changed(every).await;
         tracing::debug!(made, "checkpoints of what changed");
     }
 }
 
 /// Returns the formats of other programs in which HTTP exports a session. Chats are
 /// `{"messages":[…]}`; an import stores their other members as metadata of the session.
-fn exporters() -> BTreeMap<String, Exporter> {
-    let chat = |chat: Chat| {
+fn create_exporters() -> BTreeMap<String, Exporter> {
+    let chat = |chat: ChatFormat| {
         let export = move |events: Vec<Event>| {
-            let paired = |event: &Event| export_members(&event.paired());
-            let events: Vec<Members> = events.iter().filter_map(paired).collect();
+            let paired = |event: &Event| to_members(&event.with_paired_surrogates());
+            let events: Vec<JsonMembers> = events.iter().filter_map(paired).collect();
             Ok((import::to_messages(chat, &events) + "\n").into_bytes())
         };
         Arc::new(export) as Exporter
     };
-    let transcript = |program: Program| {
+    let transcript = |program: TranscriptProgram| {
         let export = move |events: Vec<Event>| {
             let mut lines = TranscriptLines::new(program);
-            let taken = events.iter().filter_map(|event| lines.take(&export_members(event)?));
+            let taken = events.iter().filter_map(|event| lines.add_event(&to_members(event)?));
             let text = taken.flat_map(|(before, line)| [before, line]).collect::<String>();
-            Ok((text + &lines.end()).into_bytes())
+            Ok((text + &lines.trailing_text()).into_bytes())
         };
         (program.as_str().to_owned(), Arc::new(export) as Exporter)
     };
     BTreeMap::from([
-        ("openai".to_owned(), chat(Chat::Openai)),
-        ("anthropic".to_owned(), chat(Chat::Anthropic)),
-        transcript(Program::ClaudeCode),
-        transcript(Program::Codex),
+        ("openai".to_owned(), chat(ChatFormat::Openai)),
+        ("anthropic".to_owned(), chat(ChatFormat::Anthropic)),
+        transcript(TranscriptProgram::ClaudeCode),
+        transcript(TranscriptProgram::Codex),
     ])
 }
 
-fn export_members(event: &Event) -> Option<Members> {
-    Members::read(&json::event_text(event)).ok()
+fn to_members(event: &Event) -> Option<JsonMembers> {
+    JsonMembers::read(&json::event_text(event)).ok()
 }
 
 /// Waits until the owner's directory is removed, then stops it: no process can reach it there.
 async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infallible {
     loop {
         tokio::time::sleep(DIRECTORY_WATCH).await;
-        if let Ok(false) = socket.is_ours() {
+        if let Ok(false) = socket.is_bound_here() {
             tracing::warn!("the data directory or its socket was taken away; leaving");
             stop.cancel();
             std::future::pending::<()>().await;
@@ -256,7 +256,7 @@ async fn watch_directory(socket: &OwnerSocket, stop: &CancellationToken) -> Infa
 
 /// Closes in the order that lets the next owner start at once: removes the socket, flushes the
 /// store; the process's end releases the lock.
-async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
+async fn close_store(socket: &OwnerSocket, store: &Arc<dyn Store>) {
     if let Err(error) = socket.remove() {
         tracing::warn!(%error, "the owner's socket stays; the next owner replaces it");
     }
@@ -266,17 +266,17 @@ async fn close(socket: &OwnerSocket, store: &Arc<dyn Store>) {
 
 /// Network interface: empty for an owner started on demand.
 #[derive(Default)]
-struct Network {
+struct NetworkListener {
     tcp: Option<TcpListener>,
     certificates: Option<Arc<Certificates>>,
-    access: Option<Arc<Access>>,
+    access: Option<Arc<Authenticator>>,
 }
 
-impl Network {
+impl NetworkListener {
     async fn open(config: &Config) -> Outcome<Self> {
         let (access, certificates) =
-            (config.interfaces.access()?, config.interfaces.certificates()?);
-        let tcp = Some(listen(config, access.is_some()).await?);
+            (config.interfaces.open_access()?, config.interfaces.load_certificates()?);
+        let tcp = Some(bind_listener(config, access.is_some()).await?);
         Ok(Self { tcp, certificates, access })
     }
 
@@ -289,7 +289,7 @@ impl Network {
         self.address().map(|address| format!("{scheme}://{address}"))
     }
 
-    fn listener(self) -> Option<Listener> {
+    fn into_listener(self) -> Option<Listener> {
         let tcp = self.tcp?;
         Some(match self.certificates {
             Some(certificates) => Listener::Tls(tcp, certificates),
@@ -298,7 +298,7 @@ impl Network {
     }
 
     /// Returns the host names accepted in requests: those configured, and the listening address.
-    fn names(&self, config: &Config) -> Vec<String> {
+    fn accepted_host_names(&self, config: &Config) -> Vec<String> {
         let mut names = config.interfaces.allowed_hosts.clone();
         let own = self.address().map(|address| address.ip()).filter(|ip| !ip.is_unspecified());
         names.extend(own.map(|ip| match ip {
@@ -309,10 +309,10 @@ impl Network {
     }
 }
 
-async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
+async fn bind_listener(config: &Config, asks: bool) -> Outcome<TcpListener> {
     let address = config.listen;
     let refused =
-        |message: String, action: &str| Err(Failure::refused("forbidden", message, action));
+        |message: String, action: &str| Err(CliError::refusal("forbidden", message, action));
     if !address.ip().is_loopback() {
         if !asks {
             return refused(
@@ -339,16 +339,16 @@ async fn listen(config: &Config, asks: bool) -> Outcome<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| {
         let message = format!("listen: {address} cannot be listened on: {error}");
         let action = "stop what listens there, or name another address with --listen";
-        Failure::refused("owner_unavailable", message, action)
+        CliError::refusal("owner_unavailable", message, action)
     })
 }
 
-/// Reports the listening address to the process that started us.
-fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome {
+/// Reports the listening address to the process that started this server.
+fn announce(config: &Config, network: &NetworkListener, screen: &mut Screen) -> Outcome {
     let data_dir = config.data_dir.display().to_string();
     let (Some(address), Some(url)) = (network.address(), network.url()) else {
         // The parent process may have ended: other clients are still served.
-        let _ = screen.line(r#"{"ready":true}"#).and_then(|()| screen.flush());
+        let _ = screen.print_line(r#"{"ready":true}"#).and_then(|()| screen.flush());
         return Ok(host::close_stdout()?);
     };
     if network.certificates.is_none() && !address.ip().is_loopback() {
@@ -357,15 +357,16 @@ fn announce(config: &Config, network: &Network, screen: &mut Screen) -> Outcome 
     if screen.json {
         let pid = std::process::id();
         let line = serde_json::json!({ "listening": url, "data_dir": data_dir, "pid": pid });
-        screen.value(&line)?;
+        screen.print_json(&line)?;
     } else {
-        screen.line(format!("sessionlog {} listens on {url}", env!("CARGO_PKG_VERSION")))?;
-        screen.line(format!("  sessions  {data_dir}"))?;
-        screen
-            .line(format!("  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"))?;
-        screen.line(format!("  MCP       {url}/mcp"))?;
-        screen.line(format!("  expiry    {}", describe_expiry(&config.store.lifetimes)))?;
-        screen.line("  stop      Ctrl-C, or SIGTERM")?;
+        screen.print_line(format!("sessionlog {} listens on {url}", env!("CARGO_PKG_VERSION")))?;
+        screen.print_line(format!("  sessions  {data_dir}"))?;
+        screen.print_line(format!(
+            "  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"
+        ))?;
+        screen.print_line(format!("  MCP       {url}/mcp"))?;
+        screen.print_line(format!("  expiry    {}", describe_expiry(&config.store.lifetimes)))?;
+        screen.print_line("  stop      Ctrl-C, or SIGTERM")?;
     }
     Ok(screen.flush()?)
 }
@@ -390,16 +391,18 @@ fn describe_expiry(lifetimes: &Lifetimes) -> String {
 
 /// Starts the log: to standard error, as text on a terminal and as JSON otherwise; for an owner
 /// started on demand, to a file in its data directory.
-fn log_to(config: &Config, on_demand: bool) -> Outcome {
+fn start_log(config: &Config, on_demand: bool) -> Outcome {
     let mut file: Option<Box<dyn Write + Send>> = None;
     if on_demand {
         let path = config.data_dir.join("owner.log");
         file = Some(match host::open_log(&path, LOG_BYTES_MAX) {
             // Without space for a log there may still be space for a deletion.
-            Err(error) if short_of(&error).is_some() => Box::new(io::sink()),
-            opened => Box::new(opened.map_err(|error| connect::unusable(config, &error))?),
+            Err(error) if shortage(&error).is_some() => Box::new(io::sink()),
+            opened => Box::new(
+                opened.map_err(|error| connect::unusable_directory_failure(config, &error))?,
+            ),
         });
     }
-    logging::start(&config.log, file);
+    logging::start_log(&config.log, file);
     Ok(())
 }

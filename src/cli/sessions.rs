@@ -1,14 +1,14 @@
 //! The verbs on whole sessions, such as list, show, delete. It must not change events.
 
 use super::{
-    answer::{agent, state, tree},
+    answer::{recorded_by, session_state, to_json_tree},
     args, consent,
     failure::Outcome,
     fork, memory,
-    readable::{self, Paper},
-    screen::{Screen, Tone, counted, instant, one_line, printable, size},
+    readable::{self, LineBuffer},
+    screen::{Screen, Tone, escaped, format_instant, format_size, one_line, with_noun},
     table,
-    times::{Times, moment},
+    times::{TimeFormat, resolve_instant},
     titles,
 };
 use crate::{
@@ -16,9 +16,9 @@ use crate::{
         retention::RetentionRow,
         sessions::{Session, SessionList, UpdateSession},
     },
-    client::{Client, ClientError, Request},
+    client::{Client, ClientError, HttpRequest},
     event::SessionId,
-    verbs::{InSession, NoQuery, Nowhere, retention, sessions, views},
+    verbs::{NoParams, NoQuery, SessionPath, retention, sessions, views},
 };
 
 /// Maximum number of sessions of a page.
@@ -35,7 +35,7 @@ pub(super) async fn list(
 ) -> Outcome {
     let limit = wanted.limit.unwrap_or(u64::MAX);
     if wanted.deleted {
-        return hidden(client, limit, screen).await;
+        return list_hidden(client, limit, screen).await;
     }
     let filtered = wanted.since.is_some()
         || wanted.until.is_some()
@@ -52,8 +52,8 @@ pub(super) async fn list(
         metadata: of_client.into_iter().chain(tags).collect(),
         include_archived: wanted.archived,
         statuses: wanted.state,
-        created_gte: wanted.since.as_deref().map(moment).transpose()?,
-        created_lt: wanted.until.as_deref().map(moment).transpose()?,
+        created_gte: wanted.since.as_deref().map(resolve_instant).transpose()?,
+        created_lt: wanted.until.as_deref().map(resolve_instant).transpose()?,
         ..sessions::ListQuery::default()
     };
     let here = match wanted.here {
@@ -62,28 +62,30 @@ pub(super) async fn list(
     };
     let (all, elsewhere) = fetch_pages(client, query.clone(), here.as_ref(), left).await?;
     if screen.json {
-        return Ok(screen.print(&all)?);
+        return Ok(screen.print_typed(&all)?);
     }
     let sessions = all.data;
     if sessions.is_empty() {
-        screen.note(match filtered {
+        screen.print_note(match filtered {
             true => "No session matches.".to_owned(),
             false => empty_list_reason(client, query.workspace.as_deref()).await,
         });
         return Ok(());
     }
-    let titles = titles::fetch(client, &sessions).await;
+    let titles = titles::fetch_titles(client, &sessions).await;
     if screen.terminal {
-        let lines = table::lines(&sessions, &titles, screen.columns(), &screen.times());
-        screen.lines(lines)?;
+        let lines = table::format_table(&sessions, &titles, screen.columns(), &screen.times());
+        screen.print_lines(lines)?;
     } else {
         for (session, title) in sessions.iter().zip(&titles) {
-            screen.line(row(session, title, &screen.times()).join("\t"))?;
+            screen.print_line(pipe_fields(session, title, &screen.times()).join("\t"))?;
         }
     }
     if let Some(here) = here.filter(|_| elsewhere) {
-        let here = printable(&here);
-        screen.note(format!("Sessions of {here}, and of no workspace: --all lists the others."));
+        let here = escaped(&here);
+        screen.print_note(format!(
+            "Sessions of {here}, and of no workspace: --all lists the others."
+        ));
     }
     Ok(())
 }
@@ -100,7 +102,7 @@ async fn fetch_pages(
     let mut all = SessionList { data: Vec::new(), next_page: None };
     loop {
         query.limit = Some(if here.is_some() { PAGE } else { left.min(PAGE) });
-        let mut list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        let mut list = client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?;
         if here.is_some() {
             let count = list.data.len();
             list.data.retain(|one| one.workspace.is_none() || one.workspace.as_ref() == here);
@@ -118,10 +120,10 @@ async fn fetch_pages(
 }
 
 /// Calls `each` for every session, the newest first.
-pub(super) async fn for_each(client: &Client, mut each: impl FnMut(Session)) -> Outcome {
+pub(super) async fn for_each_session(client: &Client, mut each: impl FnMut(Session)) -> Outcome {
     let mut query = sessions::ListQuery { limit: Some(PAGE), ..Default::default() };
     loop {
-        let list = client.call::<sessions::List>(&Nowhere {}, &query, &()).await?;
+        let list = client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?;
         list.data.into_iter().for_each(&mut each);
         query.page = list.next_page;
         if query.page.is_none() {
@@ -130,52 +132,50 @@ pub(super) async fn for_each(client: &Client, mut each: impl FnMut(Session)) -> 
     }
 }
 
-/// Returns true if a workspace has sessions.
 pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
     let query = sessions::ListQuery {
         workspace: Some(workspace.to_owned()),
         limit: Some(1),
         ..sessions::ListQuery::default()
     };
-    Ok(!client.call::<sessions::List>(&Nowhere {}, &query, &()).await?.data.is_empty())
+    Ok(!client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?.data.is_empty())
 }
 
 /// Lists expired and deleted sessions.
-async fn hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
-    let look = retention::LookQuery { limit: Some(PAGE) };
-    let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await?;
+async fn list_hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcome {
+    let look = retention::RetentionQuery { limit: Some(PAGE) };
+    let kept = client.call::<retention::GetRetention>(&NoParams {}, &look, &()).await?;
     let rows = kept.data.into_iter().filter(|row| row.stage != "alive");
     let rows: Vec<RetentionRow> = rows.take(usize::try_from(limit).unwrap_or(usize::MAX)).collect();
     let row = |row: &RetentionRow| {
-        let until = row.at.as_deref().map_or_else(|| "without end".to_owned(), instant);
+        let until = row.at.as_deref().map_or_else(|| "without end".to_owned(), format_instant);
         let title = one_line(row.title.as_deref().unwrap_or_default(), TITLE_CHARS);
         vec![row.session.clone(), row.stage.clone(), until, title]
     };
     let heads = ["SESSION", "STATE", "RESTORABLE UNTIL", "TITLE"];
-    screen.show(&rows, |screen| {
+    screen.print_result(&rows, |screen| {
         if rows.is_empty() {
-            screen.note("No session has expired or was deleted.");
+            screen.print_note("No session has expired or was deleted.");
             return Ok(());
         }
-        screen.table(&heads, rows.iter().map(row).collect())
+        screen.print_table(&heads, rows.iter().map(row).collect())
     })
 }
 
-/// Returns the reason for an empty list.
 async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     if let Some(workspace) = workspace {
         return format!("No session in workspace {workspace}.");
     }
     // Only an administrator may list expired sessions.
-    let look = retention::LookQuery { limit: Some(PAGE) };
-    let kept = client.call::<retention::Look>(&Nowhere {}, &look, &()).await;
+    let look = retention::RetentionQuery { limit: Some(PAGE) };
+    let kept = client.call::<retention::GetRetention>(&NoParams {}, &look, &()).await;
     let rows = kept.map(|kept| kept.data).unwrap_or_default();
     let archived = sessions::ListQuery {
         include_archived: true,
         limit: Some(PAGE),
         ..sessions::ListQuery::default()
     };
-    let archived = client.call::<sessions::List>(&Nowhere {}, &archived, &()).await;
+    let archived = client.call::<sessions::ListSessions>(&NoParams {}, &archived, &()).await;
     let of = |stage: &str| rows.iter().filter(|row| row.stage == stage).count();
     let hidden = [
         ("expired", of("expired"), "--deleted"),
@@ -192,60 +192,59 @@ async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     }
 }
 
-/// Returns the fields of a session for a pipe.
-fn row(session: &Session, title: &str, times: &Times) -> Vec<String> {
+fn pipe_fields(session: &Session, title: &str, times: &TimeFormat) -> Vec<String> {
     vec![
         session.id.clone(),
         session.tail.to_string(),
-        size(session.bytes),
-        times.date(&session.updated_at),
-        state(session).to_owned(),
+        format_size(session.bytes),
+        times.format_date(&session.updated_at),
+        session_state(session).to_owned(),
         one_line(session.workspace.as_deref().unwrap_or_default(), TITLE_CHARS),
-        agent(session).to_owned(),
+        recorded_by(session).to_owned(),
         one_line(title, TITLE_CHARS),
     ]
 }
 
 pub(super) async fn show(client: &Client, wanted: &args::ShowArgs, screen: &mut Screen) -> Outcome {
     let id = &wanted.session;
-    let place = InSession { session: id.clone() };
+    let place = SessionPath { session: id.clone() };
     if screen.json && wanted.lineage {
-        return Ok(screen.print(&fork::lineage(client, id).await?)?);
+        return Ok(screen.print_typed(&fork::fetch_lineage(client, id).await?)?);
     }
-    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let session = client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await?;
     if screen.json {
-        return Ok(screen.print(&session)?);
+        return Ok(screen.print_typed(&session)?);
     }
-    let family = fork::lineage(client, id).await?;
-    let facts = tree(&session)?;
+    let family = fork::fetch_lineage(client, id).await?;
+    let facts = to_json_tree(&session)?;
     // A damaged session has no view; its other properties are shown.
     let query = views::IndexQuery {
         tokens_max: Some(SHOWN_TOKENS),
         format: Some("text".to_owned()),
         ..views::IndexQuery::default()
     };
-    let view = client.text(Request::from_verb::<views::Index>(&place, &query, &())).await;
-    Ok(Paper::print(screen, |paper| {
+    let view = client.text(HttpRequest::from_verb::<views::ViewIndex>(&place, &query, &())).await;
+    Ok(LineBuffer::print(screen, |paper| {
         if !wanted.lineage {
-            readable::session(&facts, paper);
+            readable::print_session(&facts, paper);
         }
-        for (n, line) in fork::family_tree(&session, &family).into_iter().enumerate() {
+        for (n, line) in fork::draw_family_tree(&session, &family).into_iter().enumerate() {
             let name = if n == 0 { "lineage" } else { "" };
-            paper.say(Tone::Plain, &format!("{name:<13} "), &line);
+            paper.push(Tone::Plain, &format!("{name:<13} "), &line);
         }
         if let (false, Ok(view)) = (wanted.lineage, view) {
             // A task that equals the title is shown once.
             let title = session.title.as_deref().unwrap_or_default();
             let task = format!("\n**Task.** {title}\n");
-            paper.brief(&view.replacen(&task, "", 1));
+            paper.push_markdown(&view.replacen(&task, "", 1));
         }
     })?)
 }
 
 /// Describes a session for a confirmation: its id, title and number of events.
 async fn describe_session(client: &Client, id: &SessionId) -> Outcome<String> {
-    let place = InSession { session: id.clone() };
-    let session = match client.call::<sessions::Get>(&place, &NoQuery {}, &()).await {
+    let place = SessionPath { session: id.clone() };
+    let session = match client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await {
         Ok(session) => session,
         // An expired or deleted session can still be deleted at once, or erased.
         Err(ClientError::Refused(refused)) if refused.status == 410 => {
@@ -253,7 +252,7 @@ async fn describe_session(client: &Client, id: &SessionId) -> Outcome<String> {
         }
         Err(error) => return Err(error.into()),
     };
-    let events = counted(session.tail, "event");
+    let events = with_noun(session.tail, "event");
     Ok(match one_line(&session.title.unwrap_or_default(), TITLE_CHARS) {
         title if title.is_empty() => format!("Session {id} has {events}."),
         title => format!("Session {id} \"{title}\" has {events}."),
@@ -265,48 +264,52 @@ pub(super) async fn rename(
     wanted: &args::RenameArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = InSession { session: wanted.session.clone() };
+    let place = SessionPath { session: wanted.session.clone() };
     let title = Some(wanted.title.trim()).filter(|title| !title.is_empty()).map(str::to_owned);
     let body = UpdateSession { title: Some(title), ..UpdateSession::default() };
     let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
-    screen.show(&session, |screen| match &session.title {
-        Some(title) => {
-            screen.line(format!("renamed {}: {}", place.session, one_line(title, TITLE_CHARS)))
-        }
-        None => screen.line(format!("removed the title of {}", place.session)),
+    screen.print_result(&session, |screen| match &session.title {
+        Some(title) => screen.print_line(format!(
+            "renamed {}: {}",
+            place.session,
+            one_line(title, TITLE_CHARS)
+        )),
+        None => screen.print_line(format!("removed the title of {}", place.session)),
     })
 }
 
 pub(super) async fn tag(client: &Client, wanted: args::TagArgs, screen: &mut Screen) -> Outcome {
-    let place = InSession { session: wanted.session };
+    let place = SessionPath { session: wanted.session };
     let some = |value: String| Some(value).filter(|value| !value.is_empty());
     let pairs = wanted.pairs.into_iter().map(|(name, value)| (name, some(value)));
     let body = UpdateSession { metadata: Some(pairs.collect()), ..UpdateSession::default() };
     let session = client.call::<sessions::Update>(&place, &NoQuery {}, &body).await?;
     let pairs = session.metadata.iter().map(|(name, value)| format!("{name}={value}"));
     let pairs = pairs.collect::<Vec<_>>().join(" ");
-    screen.show(&session, |screen| match pairs.is_empty() {
-        true => screen.line(format!("{} has no tags", place.session)),
-        false => {
-            screen.line(format!("{} has the tags {}", place.session, one_line(&pairs, TITLE_CHARS)))
-        }
+    screen.print_result(&session, |screen| match pairs.is_empty() {
+        true => screen.print_line(format!("{} has no tags", place.session)),
+        false => screen.print_line(format!(
+            "{} has the tags {}",
+            place.session,
+            one_line(&pairs, TITLE_CHARS)
+        )),
     })
 }
 
 pub(super) async fn archive(client: &Client, id: SessionId, screen: &mut Screen) -> Outcome {
-    let (effect, place) = ("it can be read, and not written until", InSession { session: id });
+    let (effect, place) = ("it can be read, and not written until", SessionPath { session: id });
     let session = client.call::<sessions::Archive>(&place, &NoQuery {}, &()).await?;
     let id = place.session;
-    screen.show(&session, |screen| {
-        screen.line(format!("archived {id}: {effect} `sessionlog unarchive {id}`"))
+    screen.print_result(&session, |screen| {
+        screen.print_line(format!("archived {id}: {effect} `sessionlog unarchive {id}`"))
     })
 }
 
 pub(super) async fn unarchive(client: &Client, id: SessionId, screen: &mut Screen) -> Outcome {
-    let place = InSession { session: id };
+    let place = SessionPath { session: id };
     let session = client.call::<sessions::Unarchive>(&place, &NoQuery {}, &()).await?;
-    screen.show(&session, |screen| {
-        screen.line(format!("unarchived {}: it can be written again", place.session))
+    screen.print_result(&session, |screen| {
+        screen.print_line(format!("unarchived {}: it can be written again", place.session))
     })
 }
 
@@ -316,7 +319,7 @@ pub(super) async fn delete(
     screen: &mut Screen,
 ) -> Outcome {
     let id = &wanted.session;
-    consent::required("delete", wanted.yes, screen)?;
+    consent::check_can_confirm("delete", wanted.yes, screen)?;
     if !wanted.yes {
         let effect = match wanted.now {
             true => "Its bytes are removed at once: it cannot be restored.",
@@ -326,16 +329,16 @@ pub(super) async fn delete(
         };
         let warning = format!("{} {effect}", describe_session(client, id).await?);
         let unchanged = format!("{id} was not deleted");
-        consent::ask(false, &warning, "Delete it?", &unchanged, screen)?;
+        consent::confirm(false, &warning, "Delete it?", &unchanged, screen)?;
     }
-    let place = InSession { session: id.clone() };
+    let place = SessionPath { session: id.clone() };
     let query = sessions::DeleteQuery { now: wanted.now };
     let deleted = client.call::<sessions::Delete>(&place, &query, &()).await?;
-    screen.show(&deleted, |screen| {
-        screen.line(format!("deleted {id}"))?;
+    screen.print_result(&deleted, |screen| {
+        screen.print_line(format!("deleted {id}"))?;
         deleted.restorable_until.as_deref().map_or(Ok(()), |until| {
-            let until = instant(until);
-            screen.line(format!("until {until} `sessionlog restore {id}` brings it back"))
+            let until = format_instant(until);
+            screen.print_line(format!("until {until} `sessionlog restore {id}` brings it back"))
         })
     })
 }
@@ -346,16 +349,16 @@ pub(super) async fn erase(
     screen: &mut Screen,
 ) -> Outcome {
     let id = &match (&wanted.notebook, &wanted.session) {
-        (Some(workspace), _) => memory::notebook(client, workspace).await?,
+        (Some(workspace), _) => memory::fetch_notebook(client, workspace).await?,
         (None, Some(session)) => session.clone(),
         (None, None) => return Ok(()),
     };
-    consent::required("erase", wanted.yes, screen)?;
+    consent::check_can_confirm("erase", wanted.yes, screen)?;
     // Fetched before the deletion; a session that does not exist has no forks.
-    let forks = fork::lineage(client, id).await.map_or(0, |family| family.forks);
+    let forks = fork::fetch_lineage(client, id).await.map_or(0, |family| family.forks);
     if forks > 0 {
-        let forks = counted(forks, "fork");
-        screen.note(format!(
+        let forks = with_noun(forks, "fork");
+        screen.print_note(format!(
             "sessionlog: {forks} of {id}: what they share with it answers prefix_erased"
         ));
     }
@@ -365,19 +368,19 @@ pub(super) async fn erase(
             describe_session(client, id).await?
         );
         let unchanged = format!("{id} was not erased");
-        consent::ask(false, &warning, "Erase it permanently?", &unchanged, screen)?;
+        consent::confirm(false, &warning, "Erase it permanently?", &unchanged, screen)?;
     }
-    let place = InSession { session: id.clone() };
+    let place = SessionPath { session: id.clone() };
     let query = sessions::EraseQuery { with_memory: wanted.with_memory };
     let erased = client.call::<sessions::Erase>(&place, &query, &()).await?;
-    screen.show(&erased, |screen| {
-        screen.line(format!("erased {id}"))?;
-        let items = counted(erased.memory.len() as u64, "item");
+    screen.print_result(&erased, |screen| {
+        screen.print_line(format!("erased {id}"))?;
+        let items = with_noun(erased.memory.len() as u64, "item");
         match erased.memory.first() {
             Some(item) if item.redacted => {
-                screen.line(format!("removed the text of {items} of memory written from it"))
+                screen.print_line(format!("removed the text of {items} of memory written from it"))
             }
-            Some(item) => screen.line(format!(
+            Some(item) => screen.print_line(format!(
                 "{items} of memory written from it stay: `sessionlog redact {} {}` removes the first",
                 item.notebook, item.memory_id
             )),

@@ -10,7 +10,7 @@ pub(super) const PREFIX: &str = "SESSIONLOG_";
 /// Heading of the flags that every verb has.
 pub(super) const EVERY_VERB: &str = "Options of every verb";
 /// Heading of the flags that only the help of `serve` shows.
-const OF_AN_OWNER: &str = "Settings";
+const OWNER_HEADING: &str = "Settings";
 
 /// A setting: its name in the file; the flag `--its-name` and the variable `SESSIONLOG_ITS_NAME`
 /// set the same value.
@@ -22,7 +22,7 @@ pub(super) struct Setting {
     /// `None`: computed at run time, or no default.
     pub(super) default: Option<&'static str>,
     meaning: &'static str,
-    shown: ShownIn,
+    shown: HelpVisibility,
     /// True if an owner and its front ends must have the same value: they compare it.
     pub(super) shared: bool,
     /// True for a secret: it is read from the environment only, since others can read a command
@@ -32,7 +32,7 @@ pub(super) struct Setting {
 
 /// The help that shows a setting's flag. Every verb accepts it, since any may start an owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ShownIn {
+enum HelpVisibility {
     Everywhere,
     Serve,
     /// For tests and special cases.
@@ -42,196 +42,196 @@ enum ShownIn {
 /// All settings of this version.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("data_dir", "DIR", "directory of the store; default: in the XDG data home")
-        .everywhere(),
-    Setting::new("url", "URL", "URL of a server to use instead of a data directory").everywhere(),
+        .shown_everywhere(),
+    Setting::new("url", "URL", "URL of a server to use instead of a data directory").shown_everywhere(),
     Setting::new("token", "TOKEN", "token for the server of url; environment only")
-        .secret(),
+        .as_secret(),
     Setting::new("token_file", "FILE", "file with the token; readable only by you")
-        .everywhere(),
-    Setting::new("ca", "FILE", "certificates to trust for the server of url, in PEM").everywhere(),
+        .shown_everywhere(),
+    Setting::new("ca", "FILE", "certificates to trust for the server of url, in PEM").shown_everywhere(),
     Setting::new(
         "secrets",
         "RULES",
         "redact secrets in hook and proxy before recording: on, off, or rules to disable: -jwt,-cookie",
     )
-    .or("on")
-    .everywhere(),
+    .with_default("on")
+    .shown_everywhere(),
     Setting::new("secrets_file", "FILE", "file with your own redaction rules, one per line: NAME PATTERN, or allow PATTERN")
-        .everywhere(),
+        .shown_everywhere(),
     Setting::new("record", "ON", "record what other programs do, in hook and proxy: on or off")
-        .or("on")
-        .everywhere(),
+        .with_default("on")
+        .shown_everywhere(),
     Setting::new(
         "exclude",
         "GLOBS",
         "paths that hook and proxy never record, A,B: ~, *, ? and **; each with all below it",
     )
-    .everywhere(),
+    .shown_everywhere(),
     Setting::new(
         "files_roots",
         "A:B",
         "directories, beside a workspace's own, whose files a save may name and a restore looks at",
     )
-    .nowhere(),
+    .hidden(),
     Setting::new(
         "extractors",
         "SERVERS",
         "MCP servers that find entities in what a handoff saves: COMMAND or URL, each with #TOOL; A;B",
     )
-    .nowhere(),
+    .hidden(),
     Setting::new("log", "LEVEL", "log level: off, error, warn, info, debug or trace")
-        .or("info")
-        .everywhere(),
+        .with_default("info")
+        .shown_everywhere(),
     Setting::new(
         "listen",
         "ADDRESS",
         "address to listen on; beyond this machine only with credentials; port 0 picks a free one",
     )
-    .or("127.0.0.1:7717"),
+    .with_default("127.0.0.1:7717"),
     Setting::new("tokens_file", "FILE", "file of access tokens, managed by `sessionlog tokens`"),
     Setting::new("jwt_keys", "FILE", "public keys (a JWK Set) that JWTs are checked with"),
     Setting::new("jwt_issuer", "ISS", "required issuer of a JWT"),
     Setting::new("jwt_audience", "AUD", "required audience of a JWT"),
-    Setting::new("jwt_tenant_claim", "CLAIM", "claim of a JWT that names the tenant").or("tenant"),
-    Setting::new("jwt_user_claim", "CLAIM", "claim of a JWT that names the user").or("sub"),
+    Setting::new("jwt_tenant_claim", "CLAIM", "claim of a JWT that names the tenant").with_default("tenant"),
+    Setting::new("jwt_user_claim", "CLAIM", "claim of a JWT that names the user").with_default("sub"),
     Setting::new("tls_cert", "FILE", "certificate chain to serve TLS with, in PEM"),
     Setting::new("tls_key", "FILE", "private key of tls_cert, in PEM; readable only by you"),
     Setting::new("allowed_hosts", "A,B", "host names of the server, besides loopback"),
     Setting::new("allowed_origins", "A,B", "origins whose pages may call, besides loopback"),
-    Setting::new("tenant_sessions_max", "N", "maximum sessions of a tenant, 0 for no limit").or("0"),
-    Setting::new("tenant_bytes_max", "SIZE", "maximum bytes that a tenant stores, 0 for no limit").or("0"),
+    Setting::new("tenant_sessions_max", "N", "maximum sessions of a tenant, 0 for no limit").with_default("0"),
+    Setting::new("tenant_bytes_max", "SIZE", "maximum bytes that a tenant stores, 0 for no limit").with_default("0"),
     Setting::new("tenant_requests_max", "N", "maximum concurrent requests of a tenant, 0 for no limit")
-        .or("0"),
+        .with_default("0"),
     Setting::new("tenant_readers_max", "N", "maximum streams and long polls of a tenant, 0 for no limit")
-        .or("0"),
+        .with_default("0"),
     Setting::new("tenant_rate_max", "N", "maximum requests per second of a tenant, 0 for no limit")
-        .or("0"),
+        .with_default("0"),
     Setting::new("tenants_file", "FILE", "JSON file with limits of single tenants"),
     Setting::new(
         "ttl",
         "DURATION",
         "after this idle time a session is no longer taken up without its id, 0s for never",
     )
-    .or("4h"),
+    .with_default("4h"),
     Setting::new(
         "retention",
         "DURATION",
         "after this idle time a session expires: it is not offered, and can be restored; 0s for never",
     )
-    .or("30d"),
+    .with_default("30d"),
     Setting::new(
         "purge_after",
         "DURATION",
         "how long an expired session is kept before its bytes are removed, 0s: without end",
     )
-    .or("0s"),
+    .with_default("0s"),
     Setting::new(
         "grace",
         "DURATION",
         "how long an expired temporary session is kept, and how long a deleted id is reserved",
     )
-    .or("7d"),
+    .with_default("7d"),
     Setting::new(
         "checkpoint_interval",
         "DURATION",
         "interval of automatic checkpoints of changed sessions, 0s for never",
     )
-    .or("600s"),
-    Setting::new("max_steps", "N", "maximum steps of a research session, 0 for no limit").or("0"),
+    .with_default("600s"),
+    Setting::new("max_steps", "N", "maximum steps of a research session, 0 for no limit").with_default("0"),
     Setting::new("token_limit", "N", "size of the model's context window in tokens, 0 for unknown")
-        .or("200000"),
+        .with_default("200000"),
     Setting::new(
         "token_threshold",
         "SHARE",
         "share of token_limit at which a context should be compacted",
     )
-    .or("0.75"),
-    Setting::new("token_margin", "N", "tokens below token_limit that stay unused").or("100"),
+    .with_default("0.75"),
+    Setting::new("token_margin", "N", "tokens below token_limit that stay unused").with_default("100"),
     Setting::new("hook_tokens", "N", "maximum tokens that a hook injects, 0 for none")
-        .or("3000"),
+        .with_default("3000"),
     Setting::new("hook_recall", "N", "maximum tokens of it from earlier sessions of the project, 0 for none")
-        .or("600"),
+        .with_default("600"),
     Setting::new(
         "hook_wait",
         "DURATION",
         "maximum time an agent waits for a hook; then the event is spooled",
     )
-    .or("1500ms")
-    .nowhere(),
+    .with_default("1500ms")
+    .hidden(),
     Setting::new("context_threshold", "N", "least importance of a context item in a restore, 0 to 10")
-        .or("3")
-        .nowhere(),
+        .with_default("3")
+        .hidden(),
     Setting::new("context_items", "N", "maximum number of context items in a restore, up to 500")
-        .or("50")
-        .nowhere(),
-    Setting::new("search", "ON", "whether sessions can be searched: on or off").or("on").nowhere(),
+        .with_default("50")
+        .hidden(),
+    Setting::new("search", "ON", "whether sessions can be searched: on or off").with_default("on").hidden(),
     Setting::new("search_memory", "SIZE", "memory for the search index that is in no file yet")
-        .or("64MiB")
-        .nowhere(),
+        .with_default("64MiB")
+        .hidden(),
     Setting::new("embedder_url", "URL", "address of a /v1/embeddings; what was said is sent to it")
-        .nowhere(),
-    Setting::new("embedder_model", "NAME", "model of the embedder").nowhere(),
-    Setting::new("embedder_key_file", "FILE", "file with its key; readable only by you").nowhere(),
+        .hidden(),
+    Setting::new("embedder_model", "NAME", "model of the embedder").hidden(),
+    Setting::new("embedder_key_file", "FILE", "file with its key; readable only by you").hidden(),
     Setting::new("embedder_dims", "N", "numbers of a vector, 0 for what the model gives")
-        .or("0")
-        .nowhere(),
+        .with_default("0")
+        .hidden(),
     Setting::new("embed", "WHAT", "what is sent: said (by people and agents), or all")
-        .or("said")
-        .nowhere(),
+        .with_default("said")
+        .hidden(),
     Setting::new(
         "owner_idle",
         "DURATION",
         "how long an owner started on demand stays without clients",
     )
-    .or("60s")
-    .nowhere(),
+    .with_default("60s")
+    .hidden(),
     Setting::new(
         "journal_file_bytes",
         "SIZE",
         "size of one file of the commit journal, from 32KiB",
     )
-    .or("32MiB")
-    .nowhere()
-    .shared(),
+    .with_default("32MiB")
+    .hidden()
+    .as_shared(),
     Setting::new(
         "journal_retained_bytes",
         "SIZE",
         "maximum journal bytes before they are settled into segments",
     )
-    .or("256MiB")
-    .nowhere()
-    .shared(),
+    .with_default("256MiB")
+    .hidden()
+    .as_shared(),
     Setting::new(
         "lock_file_only",
         "BOOL",
         "accept a file system that cannot lock a directory, such as NFS: true or false",
     )
-    .or("false")
-    .nowhere(),
-    Setting::new("compression", "ON", "compress sealed segments: on or off").or("on").nowhere(),
+    .with_default("false")
+    .hidden(),
+    Setting::new("compression", "ON", "compress sealed segments: on or off").with_default("on").hidden(),
     Setting::new("segment_bytes_max", "SIZE", "size from which a segment is sealed")
-        .or("8MiB")
-        .nowhere()
-        .shared(),
+        .with_default("8MiB")
+        .hidden()
+        .as_shared(),
     Setting::new(
         "settle_after",
         "DURATION",
         "idle time before the journal is settled, from 10ms",
     )
-    .or("5s")
-    .nowhere(),
+    .with_default("5s")
+    .hidden(),
     Setting::new(
         "scrub_interval",
         "DURATION",
         "interval between full read-backs of settled data, 0s for never",
     )
-    .or("24h")
-    .nowhere(),
+    .with_default("24h")
+    .hidden(),
     Setting::new("key_file", "FILE", "file with the store's master key; readable only by you"),
     Setting::new("key_command", "COMMAND", "command that prints the store's master key; run without a shell"),
     Setting::new("warm_bytes_max", "SIZE", "memory for recently read events, 0 for none")
-        .or("32MiB")
-        .nowhere(),
+        .with_default("32MiB")
+        .hidden(),
 ];
 
 impl Setting {
@@ -241,44 +241,43 @@ impl Setting {
             value,
             default: None,
             meaning,
-            shown: ShownIn::Serve,
+            shown: HelpVisibility::Serve,
             shared: false,
             secret: false,
         }
     }
 
-    const fn or(self, default: &'static str) -> Self {
+    const fn with_default(self, default: &'static str) -> Self {
         Self { default: Some(default), ..self }
     }
 
-    const fn everywhere(self) -> Self {
-        Self { shown: ShownIn::Everywhere, ..self }
+    const fn shown_everywhere(self) -> Self {
+        Self { shown: HelpVisibility::Everywhere, ..self }
     }
 
-    const fn nowhere(self) -> Self {
-        Self { shown: ShownIn::Nowhere, ..self }
+    const fn hidden(self) -> Self {
+        Self { shown: HelpVisibility::Nowhere, ..self }
     }
 
-    const fn shared(self) -> Self {
+    const fn as_shared(self) -> Self {
         Self { shared: true, ..self }
     }
 
-    const fn secret(self) -> Self {
+    const fn as_secret(self) -> Self {
         Self { secret: true, ..self }
     }
 
-    /// Returns the setting of a name.
-    pub(super) fn named(name: &str) -> Option<&'static Self> {
+    pub(super) fn find(name: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.name == name)
     }
 
     /// Returns true if listings omit it while it has its default.
     pub(super) fn is_hidden(&self) -> bool {
-        self.shown == ShownIn::Nowhere
+        self.shown == HelpVisibility::Nowhere
     }
 
     /// Returns its description and default.
-    pub(super) fn help(&self) -> String {
+    pub(super) fn help_text(&self) -> String {
         match self.default {
             Some(default) => format!("{}; default {default}", self.meaning),
             None => self.meaning.to_owned(),
@@ -295,8 +294,8 @@ impl Setting {
         self.name.replace('_', "-")
     }
 
-    fn argument(&self) -> Arg {
-        let mut help = self.help();
+    fn to_arg(self) -> Arg {
+        let mut help = self.help_text();
         if let Some(first) = help.get_mut(..1) {
             first.make_ascii_uppercase();
         }
@@ -314,7 +313,7 @@ impl Flags {
     }
 
     /// Adds a flag unless it was given.
-    pub(super) fn or(&mut self, name: &'static str, value: &str) {
+    pub(super) fn set_default(&mut self, name: &'static str, value: &str) {
         self.0.entry(name).or_insert_with(|| value.to_owned());
     }
 
@@ -327,8 +326,8 @@ impl Flags {
 impl Args for Flags {
     fn augment_args(command: Command) -> Command {
         SETTINGS.iter().filter(|setting| !setting.secret).fold(command, |command, setting| {
-            let hide = setting.shown != ShownIn::Everywhere;
-            command.arg(setting.argument().global(true).help_heading(EVERY_VERB).hide(hide))
+            let hide = setting.shown != HelpVisibility::Everywhere;
+            command.arg(setting.to_arg().global(true).help_heading(EVERY_VERB).hide(hide))
         })
     }
 
@@ -357,14 +356,15 @@ impl FromArgMatches for Flags {
 
 /// Flags that only the help of `serve` shows; [`Flags`] parses them.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OfAnOwner;
+pub(super) struct OwnerFlags;
 
-impl Args for OfAnOwner {
+impl Args for OwnerFlags {
     fn augment_args(command: Command) -> Command {
-        let shown =
-            SETTINGS.iter().filter(|setting| setting.shown == ShownIn::Serve && !setting.secret);
+        let shown = SETTINGS
+            .iter()
+            .filter(|setting| setting.shown == HelpVisibility::Serve && !setting.secret);
         shown.fold(command, |command, setting| {
-            command.arg(setting.argument().help_heading(OF_AN_OWNER))
+            command.arg(setting.to_arg().help_heading(OWNER_HEADING))
         })
     }
 
@@ -373,7 +373,7 @@ impl Args for OfAnOwner {
     }
 }
 
-impl FromArgMatches for OfAnOwner {
+impl FromArgMatches for OwnerFlags {
     fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self)
     }

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 ///
 /// # Errors
 /// Returns the error of the system.
-pub(super) fn asked_to_end() -> io::Result<impl Future<Output = ()> + Send + 'static> {
+pub(super) fn stop_signal() -> io::Result<impl Future<Output = ()> + Send + 'static> {
     let mut signals = [signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?];
     Ok(std::future::poll_fn(move |context| {
         match signals.iter_mut().any(|signals| signals.poll_recv(context).is_ready()) {

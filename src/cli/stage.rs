@@ -16,14 +16,14 @@ use tokio::{
 
 use super::{
     connect,
-    failure::{Failure, Outcome},
+    failure::{CliError, Outcome},
     settings,
 };
-use crate::env::{files, host::Scratch};
+use crate::env::{files, host::ScratchDir};
 
 /// A temporary directory and this program; the directory is removed when this is dropped.
 pub(super) struct TemporaryStore {
-    scratch: Scratch,
+    scratch: ScratchDir,
     program: PathBuf,
     /// An empty configuration: the user's own would select the user's sessions.
     config: PathBuf,
@@ -32,12 +32,12 @@ pub(super) struct TemporaryStore {
 impl TemporaryStore {
     /// Creates the directory; its name begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Outcome<Self> {
-        let scratch = Scratch::new(prefix)?;
+        let scratch = ScratchDir::new(prefix)?;
         let config = scratch.path().join("sessionlog.toml");
         let mut empty = files::create(&config)?;
         empty.write_all(b"# Nothing is set: the defaults are used.\n")?;
         empty.finish()?;
-        Ok(Self { scratch, program: connect::program()?, config })
+        Ok(Self { scratch, program: connect::running_program()?, config })
     }
 
     /// Returns a path below the temporary directory.
@@ -80,14 +80,14 @@ impl TemporaryStore {
         let mut command = self.command("serve");
         command.args(["--listen", "127.0.0.1:0", "--log", "error"]).stdout(Stdio::piped());
         let mut child = command.spawn()?;
-        let mut lines = output(&mut child)?;
+        let mut lines = stdout_lines(&mut child)?;
         let line = lines.next_line().await?.unwrap_or_default();
         let said: Value = serde_json::from_str(&line).unwrap_or_default();
         let url = said.get("listening").and_then(Value::as_str).and_then(|url| url.parse().ok());
         let url = url.ok_or_else(|| {
             let message = format!("the server of this command did not start: {line}");
             let action = "run `sessionlog serve` to see why";
-            Failure::refused("owner_unavailable", message, action)
+            CliError::refusal("owner_unavailable", message, action)
         })?;
         Ok(StagedServer { child, url })
     }
@@ -113,12 +113,12 @@ impl StagedServer {
 }
 
 /// Returns the lines of a child's standard output.
-pub(super) fn output(child: &mut Child) -> Outcome<Lines<BufReader<ChildStdout>>> {
-    let pipe = child.stdout.take().ok_or_else(broken)?;
+pub(super) fn stdout_lines(child: &mut Child) -> Outcome<Lines<BufReader<ChildStdout>>> {
+    let pipe = child.stdout.take().ok_or_else(missing_pipe_error)?;
     Ok(BufReader::new(pipe).lines())
 }
 
 /// Returns the error for a child without the expected pipe.
-pub(super) fn broken() -> io::Error {
+pub(super) fn missing_pipe_error() -> io::Error {
     io::Error::other("a process of this command has no pipe")
 }

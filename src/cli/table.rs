@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 
 use super::{
-    answer::{agent, state},
-    columns::columns,
-    screen::{Tone, one_line, size},
-    times::Times,
+    answer::{recorded_by, session_state},
+    columns::text_columns,
+    screen::{Tone, format_size, one_line},
+    times::TimeFormat,
 };
 use crate::api::sessions::Session;
 
@@ -21,55 +21,58 @@ const ID_CHARS_MIN: usize = 12;
 const ID_CHARS_SPARE: usize = 2;
 const GUTTER: usize = 2;
 
-struct Column {
+struct TableColumn {
     head: &'static str,
     cells: Vec<String>,
     right: bool,
 }
 
-impl Column {
+impl TableColumn {
     fn new(head: &'static str, cells: impl Iterator<Item = String>) -> Self {
         Self { head, cells: cells.map(|cell| one_line(&cell, 200)).collect(), right: false }
     }
 
-    fn figures(head: &'static str, cells: impl Iterator<Item = String>) -> Self {
+    fn new_numeric(head: &'static str, cells: impl Iterator<Item = String>) -> Self {
         Self { right: true, ..Self::new(head, cells) }
     }
 
     fn width(&self) -> usize {
-        self.cells.iter().map(|cell| columns(cell)).chain([self.head.len()]).max().unwrap_or(0)
+        self.cells.iter().map(|cell| text_columns(cell)).chain([self.head.len()]).max().unwrap_or(0)
     }
 }
 
 /// Returns a heading and a line for each session.
-pub(super) fn lines(
+pub(super) fn format_table(
     sessions: &[Session],
     titles: &[String],
     width: usize,
-    times: &Times,
+    times: &TimeFormat,
 ) -> Vec<(Tone, String)> {
     let mut shown = vec![
-        Column::new("SESSION", sessions.iter().map(|one| one.id.clone())),
-        Column::figures("EVENTS", sessions.iter().map(|one| one.tail.to_string())),
+        TableColumn::new("SESSION", sessions.iter().map(|one| one.id.clone())),
+        TableColumn::new_numeric("EVENTS", sessions.iter().map(|one| one.tail.to_string())),
     ];
     if width >= WITH_SIZE {
-        let sizes = sessions.iter().map(|one| size(one.bytes));
-        shown.push(Column::figures("SIZE", sizes));
+        let sizes = sessions.iter().map(|one| format_size(one.bytes));
+        shown.push(TableColumn::new_numeric("SIZE", sizes));
     }
-    let updated = sessions.iter().map(|one| times.short(&one.updated_at));
-    shown.push(Column::new("UPDATED", updated));
-    shown.push(Column::new("STATE", sessions.iter().map(|one| state(one).to_owned())));
+    let updated = sessions.iter().map(|one| times.format_short(&one.updated_at));
+    shown.push(TableColumn::new("UPDATED", updated));
+    shown.push(TableColumn::new("STATE", sessions.iter().map(|one| session_state(one).to_owned())));
     let places: BTreeSet<_> = sessions.iter().map(|one| one.workspace.as_deref()).collect();
     if width >= WITH_WORKSPACE || places.len() > 1 {
         let last = |one: &Session| one.workspace.as_ref()?.rsplit('/').next().map(str::to_owned);
         let workspaces = sessions.iter().map(|one| last(one).unwrap_or_default());
-        shown.push(Column::new("WORKSPACE", workspaces));
-        let has_agents = sessions.iter().any(|one| !agent(one).is_empty());
+        shown.push(TableColumn::new("WORKSPACE", workspaces));
+        let has_agents = sessions.iter().any(|one| !recorded_by(one).is_empty());
         if width >= WITH_WORKSPACE && has_agents {
-            shown.push(Column::new("AGENT", sessions.iter().map(|one| agent(one).to_owned())));
+            shown.push(TableColumn::new(
+                "AGENT",
+                sessions.iter().map(|one| recorded_by(one).to_owned()),
+            ));
         }
     }
-    let taken = |shown: &[Column]| shown.iter().map(|one| one.width() + GUTTER).sum::<usize>();
+    let taken = |shown: &[TableColumn]| shown.iter().map(|one| one.width() + GUTTER).sum::<usize>();
     if taken(&shown) + TITLE_COLUMNS > width
         && let Some(ids) = shown.first_mut()
     {
@@ -77,20 +80,23 @@ pub(super) fn lines(
     }
     let room = width.saturating_sub(taken(&shown)).max(TITLE_COLUMNS / 2);
     let titles = titles.iter().map(|title| truncate_to_columns(&one_line(title, room), room));
-    shown.push(Column::new("TITLE", titles));
-    let mut lines = vec![(Tone::Faint, line(&shown, |column| column.head.to_owned()))];
+    shown.push(TableColumn::new("TITLE", titles));
+    let mut lines = vec![(Tone::Faint, format_line(&shown, |column| column.head.to_owned()))];
     for (n, session) in sessions.iter().enumerate() {
-        let tone = if state(session) == "damaged" { Tone::Bad } else { Tone::Plain };
-        lines.push((tone, line(&shown, |column| column.cells.get(n).cloned().unwrap_or_default())));
+        let tone = if session_state(session) == "damaged" { Tone::Bad } else { Tone::Plain };
+        lines.push((
+            tone,
+            format_line(&shown, |column| column.cells.get(n).cloned().unwrap_or_default()),
+        ));
     }
     lines
 }
 
-fn line(shown: &[Column], cell: impl Fn(&Column) -> String) -> String {
+fn format_line(shown: &[TableColumn], cell: impl Fn(&TableColumn) -> String) -> String {
     let mut line = String::new();
     for column in shown {
         let cell = cell(column);
-        let pad = " ".repeat(column.width().saturating_sub(columns(&cell)));
+        let pad = " ".repeat(column.width().saturating_sub(text_columns(&cell)));
         match column.right {
             true => line.extend([pad.as_str(), &cell]),
             false => line.extend([cell.as_str(), &pad]),
@@ -103,7 +109,7 @@ fn line(shown: &[Column], cell: impl Fn(&Column) -> String) -> String {
 /// Cuts a text to a number of columns.
 fn truncate_to_columns(text: &str, room: usize) -> String {
     let mut cut = text.to_owned();
-    while columns(&cut) > room {
+    while text_columns(&cut) > room {
         let kept = cut.chars().count().saturating_sub(2);
         cut = cut.chars().take(kept).chain(['…']).collect();
     }
@@ -127,7 +133,7 @@ mod tests {
     use super::*;
     use crate::event::Timestamp;
 
-    fn session(id: &str, title: &str) -> Session {
+    fn new_session(id: &str, title: &str) -> Session {
         let at = "2026-11-23T10:00:00Z";
         let session = serde_json::from_value(json!({
             "id": id, "type": "session", "tail": 12, "bytes": 2048, "created_at": at,
@@ -145,14 +151,15 @@ mod tests {
         let wide = "日本語の題名".repeat(20);
         let ids = ["ses_0198c5d2f0a07a1b8c3d4e5f60718293", "ses_0198c5d2f0b17a1b8c3d4e5f60718777"];
         let now = Timestamp::parse("2026-11-23T10:20:00Z").expect("an instant");
-        let times = Times::at(now, jiff::tz::TimeZone::UTC);
-        let sessions = [session(ids[0], &long), session(ids[1], &wide), session("trip", "short")];
+        let times = TimeFormat::new_at(now, jiff::tz::TimeZone::UTC);
+        let sessions =
+            [new_session(ids[0], &long), new_session(ids[1], &wide), new_session("trip", "short")];
         let titles: Vec<String> = sessions.iter().filter_map(|one| one.title.clone()).collect();
         for width in [70, 80, 100, 120, 200] {
-            let lines = lines(&sessions, &titles, width, &times);
+            let lines = format_table(&sessions, &titles, width, &times);
             assert_eq!(lines.len(), 4, "{lines:?}");
             for (_, line) in &lines {
-                assert!(columns(line) <= width, "{width}: {} {line}", columns(line));
+                assert!(text_columns(line) <= width, "{width}: {} {line}", text_columns(line));
             }
             let all: String = lines.into_iter().map(|(_, line)| line + "\n").collect();
             assert_eq!(all.contains(ids[0]), width >= 100, "{width}: {all}");

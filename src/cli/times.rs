@@ -3,13 +3,13 @@
 use jiff::tz::TimeZone;
 
 use super::{
-    failure::{Failure, Outcome},
-    values::duration,
+    failure::{CliError, Outcome},
+    values::parse_duration,
 };
 use crate::{
     env::{Clock as _, clock::SystemClock},
     event::Timestamp,
-    search::{in_zone, start_of},
+    search::{parse_start_time, rewrite_for_zone},
 };
 
 const SECOND: i64 = 1_000_000;
@@ -20,7 +20,7 @@ const DAY: i64 = 24 * HOUR;
 /// Format of instants: in UTC as RFC 3339 to the second (the default), or relative and in the
 /// machine's time zone.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Times {
+pub(super) struct TimeFormat {
     local: Option<LocalTime>,
 }
 
@@ -30,46 +30,46 @@ struct LocalTime {
     zone: TimeZone,
 }
 
-impl Times {
+impl TimeFormat {
     /// Uses the machine's time zone and clock.
-    pub(super) fn local() -> Self {
-        Self::at(SystemClock::new().now(), TimeZone::system())
+    pub(super) fn new_local() -> Self {
+        Self::new_at(SystemClock::new().now(), TimeZone::system())
     }
 
     /// Uses the given zone and time.
-    pub(super) fn at(now: Timestamp, zone: TimeZone) -> Self {
+    pub(super) fn new_at(now: Timestamp, zone: TimeZone) -> Self {
         Self { local: Some(LocalTime { now, zone }) }
     }
 
     /// Formats an instant: `2 h ago`, from two days on `2026-11-21 10:00 CET`, without a zone
     /// `2026-11-21T10:00:00Z`. Empty for text that is not an instant.
-    pub(super) fn when(&self, text: &str) -> String {
+    pub(super) fn format_when(&self, text: &str) -> String {
         let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
-            return self.date(text);
+            return self.format_date(text);
         };
         match local.now.0.saturating_sub(at.0) {
-            ahead if ahead < -MINUTE => self.date(text),
+            ahead if ahead < -MINUTE => self.format_date(text),
             now if now < 2 * SECOND => "just now".to_owned(),
             ago if ago < 2 * DAY => format!("{} ago", format_coarse(ago)),
-            _ => self.date(text),
+            _ => self.format_date(text),
         }
     }
 
     /// Formats an instant in a few columns: `2 h ago`, `5 d ago`, after a year its date; as
-    /// [`Self::date`] where no zone is set.
-    pub(super) fn short(&self, text: &str) -> String {
+    /// [`Self::format_date`] where no zone is set.
+    pub(super) fn format_short(&self, text: &str) -> String {
         let (Some(at), Some(local)) = (Timestamp::parse(text), &self.local) else {
-            return self.date(text);
+            return self.format_date(text);
         };
         match local.now.0.saturating_sub(at.0) {
             ago if (2 * DAY..365 * DAY).contains(&ago) => format!("{} ago", format_coarse(ago)),
-            ago if (-MINUTE..2 * DAY).contains(&ago) => self.when(text),
-            _ => self.date(text).chars().take(10).collect(),
+            ago if (-MINUTE..2 * DAY).contains(&ago) => self.format_when(text),
+            _ => self.format_date(text).chars().take(10).collect(),
         }
     }
 
     /// Formats an instant as date, time and zone.
-    pub(super) fn date(&self, text: &str) -> String {
+    pub(super) fn format_date(&self, text: &str) -> String {
         let Some(at) = Timestamp::parse(text) else { return String::new() };
         let Ok(instant) = jiff::Timestamp::from_microsecond(at.0) else { return String::new() };
         match &self.local {
@@ -81,8 +81,8 @@ impl Times {
     }
 
     /// Formats the date, preceded by the relative time for a recent instant.
-    pub(super) fn both(&self, text: &str) -> String {
-        let (when, date) = (self.when(text), self.date(text));
+    pub(super) fn format_both(&self, text: &str) -> String {
+        let (when, date) = (self.format_when(text), self.format_date(text));
         if when == date { date } else { format!("{when} ({date})") }
     }
 }
@@ -98,7 +98,7 @@ fn format_coarse(micros: i64) -> String {
 }
 
 /// Formats a duration: `340 ms`, `1.2 s`, `3 min 5 s`, `2 h 10 min`.
-pub(super) fn took(micros: i64) -> String {
+pub(super) fn format_duration(micros: i64) -> String {
     match micros.max(0) {
         d if d < SECOND => format!("{} ms", d / 1_000),
         d if d < MINUTE => format!("{}.{} s", d / SECOND, d % SECOND / 100_000),
@@ -109,7 +109,7 @@ pub(super) fn took(micros: i64) -> String {
 
 /// Formats the time since a start as a clock: `+0:05`, `+1:02:03`, `+3d 01:02`; with `-` before the
 /// start.
-pub(super) fn elapsed(micros: i64) -> String {
+pub(super) fn format_elapsed(micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "+" };
     let micros = micros.saturating_abs();
     let (minutes, seconds) = (micros % HOUR / MINUTE, micros % MINUTE / SECOND);
@@ -122,25 +122,25 @@ pub(super) fn elapsed(micros: i64) -> String {
 
 /// Parses an instant, a day of this machine's zone (its start) or a duration before now; returns it
 /// as an instant.
-pub(super) fn moment(text: &str) -> Outcome<String> {
+pub(super) fn resolve_instant(text: &str) -> Outcome<String> {
     let now = SystemClock::new().now();
-    let ago = duration(text).and_then(|ago| {
+    let ago = parse_duration(text).and_then(|ago| {
         let micros = i64::try_from(ago.as_micros()).ok()?;
         Some(Timestamp(now.0.checked_sub(micros)?))
     });
     let wrong = || {
         let wanted = "an instant of RFC 3339, such as 2026-11-24T00:00:00Z, a day, such as \
                       2026-11-24 or yesterday, or a duration, such as 7d";
-        Failure::usage(format!("{text:?} is not {wanted}"))
+        CliError::usage(format!("{text:?} is not {wanted}"))
     };
-    ago.or_else(|| start_of(text, now, &TimeZone::system()))
+    ago.or_else(|| parse_start_time(text, now, &TimeZone::system()))
         .map(|at| at.to_string())
         .ok_or_else(wrong)
 }
 
 /// Replaces the days in a query by instants of this machine's zone.
-pub(super) fn with_own_days(query: &str) -> String {
-    in_zone(query, SystemClock::new().now(), &TimeZone::system())
+pub(super) fn resolve_days(query: &str) -> String {
+    rewrite_for_zone(query, SystemClock::new().now(), &TimeZone::system())
 }
 
 #[cfg(test)]
@@ -148,10 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recent_instants_are_relative_others_local_and_in_utc_in_a_pipe() {
+    fn recent_instants_are_relative_and_others_local_or_in_utc_in_a_pipe() {
         let zone = TimeZone::posix("CET-1").expect("a zone");
         let now = Timestamp::parse("2026-11-23T12:00:00Z").expect("an instant");
-        let local = Times::at(now, zone);
+        let local = TimeFormat::new_at(now, zone);
         for (text, when) in [
             ("2026-11-23T12:00:00.5Z", "just now"),
             ("2026-11-23T11:59:20.9Z", "39 s ago"),
@@ -161,19 +161,19 @@ mod tests {
             ("2026-12-01T00:00:00Z", "2026-12-01 01:00 CET"),
             ("soon", ""),
         ] {
-            assert_eq!(local.when(text), when, "{text}");
+            assert_eq!(local.format_when(text), when, "{text}");
         }
-        assert_eq!(local.short("2026-11-18T11:59:00Z"), "5 d ago");
-        assert_eq!(local.short("2026-11-23T11:01:00Z"), "59 min ago");
-        assert_eq!(local.short("2024-11-18T11:59:00Z"), "2024-11-18");
-        assert_eq!(local.both("2026-11-23T10:00:00Z"), "2 h ago (2026-11-23 11:00 CET)");
-        assert_eq!(local.both("2026-11-01T10:00:00Z"), "2026-11-01 11:00 CET");
-        let piped = Times::default();
-        assert_eq!(piped.both("2026-11-23T10:00:00.123456Z"), "2026-11-23T10:00:00Z");
+        assert_eq!(local.format_short("2026-11-18T11:59:00Z"), "5 d ago");
+        assert_eq!(local.format_short("2026-11-23T11:01:00Z"), "59 min ago");
+        assert_eq!(local.format_short("2024-11-18T11:59:00Z"), "2024-11-18");
+        assert_eq!(local.format_both("2026-11-23T10:00:00Z"), "2 h ago (2026-11-23 11:00 CET)");
+        assert_eq!(local.format_both("2026-11-01T10:00:00Z"), "2026-11-01 11:00 CET");
+        let piped = TimeFormat::default();
+        assert_eq!(piped.format_both("2026-11-23T10:00:00.123456Z"), "2026-11-23T10:00:00Z");
     }
 
     #[test]
-    fn durations_are_printed_in_units_of_their_magnitude() {
+    fn a_duration_is_printed_in_the_unit_of_its_magnitude() {
         for (micros, expected) in [
             (0, "0 ms"),
             (340_900, "340 ms"),
@@ -182,7 +182,7 @@ mod tests {
             (7_800 * SECOND, "2 h 10 min"),
             (-5, "0 ms"),
         ] {
-            assert_eq!(took(micros), expected);
+            assert_eq!(format_duration(micros), expected);
         }
         for (micros, expected) in [
             (5 * SECOND, "+0:05"),
@@ -190,7 +190,7 @@ mod tests {
             (3 * DAY + 3_720 * SECOND, "+3d 01:02"),
             (-61 * SECOND, "-1:01"),
         ] {
-            assert_eq!(elapsed(micros), expected);
+            assert_eq!(format_elapsed(micros), expected);
         }
     }
 }

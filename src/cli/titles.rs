@@ -3,13 +3,13 @@
 
 use futures_util::{StreamExt as _, stream};
 
-use super::page::{Pages, Query};
+use super::page::{EventPages, EventsQuery};
 use crate::{
     api::sessions::Session,
     client::Client,
     event::{SessionId, kinds},
-    import::Members,
-    projection::typed_by_person,
+    import::JsonMembers,
+    projection::extract_typed_text,
 };
 
 /// Titles that a hook sets for every session of a directory.
@@ -20,14 +20,14 @@ const EVENTS_MAX: u64 = 64;
 const AT_ONCE: usize = 8;
 
 /// Fetches the titles of sessions, in their order.
-pub(super) async fn fetch(client: &Client, sessions: &[Session]) -> Vec<String> {
-    let titles =
-        stream::iter(sessions).map(|session| title(client, &session.id, session.title.as_deref()));
+pub(super) async fn fetch_titles(client: &Client, sessions: &[Session]) -> Vec<String> {
+    let titles = stream::iter(sessions)
+        .map(|session| fetch_title(client, &session.id, session.title.as_deref()));
     titles.buffered(AT_ONCE).collect().await
 }
 
 /// Fetches the title of the session `id`, which has its own or none.
-pub(super) async fn title(client: &Client, id: &str, own: Option<&str>) -> String {
+pub(super) async fn fetch_title(client: &Client, id: &str, own: Option<&str>) -> String {
     let own = own.unwrap_or_default().to_owned();
     let generated = |name: &str| {
         own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
@@ -35,21 +35,21 @@ pub(super) async fn title(client: &Client, id: &str, own: Option<&str>) -> Strin
     if !own.is_empty() && !GENERATED.into_iter().any(generated) {
         return own;
     }
-    first_prompt(client, id).await.unwrap_or(own)
+    fetch_first_prompt(client, id).await.unwrap_or(own)
 }
 
-async fn first_prompt(client: &Client, id: &str) -> Option<String> {
+async fn fetch_first_prompt(client: &Client, id: &str) -> Option<String> {
     let session = SessionId::new(id).ok()?;
-    let query = Query {
+    let query = EventsQuery {
         from: Some("0".to_owned()),
         to: Some(EVENTS_MAX.to_string()),
         types: vec![kinds::USER_MESSAGE.to_owned()],
         allow_gaps: true,
-        ..Query::default()
+        ..EventsQuery::default()
     };
-    let page = Pages::new(client, &session, query).next().await.ok()??;
+    let page = EventPages::new(client, &session, query).next().await.ok()??;
     let prompt = |event: &serde_json::value::RawValue| {
-        let said = typed_by_person(Members::read(event.get()).ok()?.raw("content")?);
+        let said = extract_typed_text(JsonMembers::read(event.get()).ok()?.raw("content")?);
         Some(said.trim().to_owned()).filter(|said| !said.is_empty())
     };
     page.events.iter().find_map(|event| prompt(event))

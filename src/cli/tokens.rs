@@ -4,20 +4,20 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    answer::as_count,
+    answer::to_usize,
     args::{self, AuditArgs, NewTokenArgs, TokensVerb},
     config::Config,
-    failure::{Failure, Outcome},
-    page::on_one_line,
-    screen::{Screen, instant, one_line},
-    values::duration,
+    failure::{CliError, Outcome},
+    page::to_single_line,
+    screen::{Screen, format_instant, one_line},
+    values::parse_duration,
 };
 use crate::{
     access::{self, TokenRecord, TokensError},
     client::Client,
     env::{Clock as _, clock::SystemClock, entropy::SystemEntropy},
     event::Timestamp,
-    verbs::{Nowhere, admin},
+    verbs::{NoParams, admin},
 };
 
 const LABEL_CHARS: usize = 32;
@@ -25,25 +25,26 @@ const LABEL_CHARS: usize = 32;
 pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Outcome {
     let missing = "no file of tokens is named: give --tokens-file FILE, or set \
                    SESSIONLOG_TOKENS_FILE, here and where the server starts";
-    let path = config.interfaces.tokens_file.as_ref().ok_or_else(|| Failure::usage(missing))?;
+    let path = config.interfaces.tokens_file.as_ref().ok_or_else(|| CliError::usage(missing))?;
     let now = SystemClock::new().now();
     match verb {
         TokensVerb::Create(wanted) => {
             let new = new_token(wanted.clone(), now)?;
             let (token, record) =
-                access::create(path, new, now, &SystemEntropy).map_err(tokens_failure)?;
+                access::create_token(path, new, now, &SystemEntropy).map_err(tokens_failure)?;
             print_created(&token, &record, now, screen)
         }
         TokensVerb::List => {
-            let records = access::list(path).map_err(|error| tokens_failure(error.into()))?;
+            let records =
+                access::read_tokens(path).map_err(|error| tokens_failure(error.into()))?;
             print_tokens(&records, now, screen)
         }
         TokensVerb::Revoke(wanted) => {
-            let record = access::revoke(path, &wanted.id, now).map_err(tokens_failure)?;
+            let record = access::revoke_token(path, &wanted.id, now).map_err(tokens_failure)?;
             if screen.json {
-                return Ok(screen.value(&Value::Object(token_members(&record, now)))?);
+                return Ok(screen.print_json(&Value::Object(token_members(&record, now)))?);
             }
-            screen.line(format!("revoked sl_{}; it is refused from now on", record.id))?;
+            screen.print_line(format!("revoked sl_{}; it is refused from now on", record.id))?;
             Ok(())
         }
     }
@@ -52,24 +53,24 @@ pub(super) fn run(config: &Config, verb: &TokensVerb, screen: &mut Screen) -> Ou
 fn new_token(wanted: NewTokenArgs, now: Timestamp) -> Outcome<access::NewToken> {
     let NewTokenArgs { tenant, user, scopes, expires, label } = wanted;
     let end = |text: String| {
-        let after = duration(&text).and_then(|after| i64::try_from(after.as_micros()).ok());
+        let after = parse_duration(&text).and_then(|after| i64::try_from(after.as_micros()).ok());
         let end = after.map(|micros| now.plus_micros(micros)).or_else(|| Timestamp::parse(&text));
         end.filter(|end| *end > now).ok_or_else(|| {
             let wanted = "a time to come, such as 90d or 2027-01-31T00:00:00Z, is expected";
-            Failure::usage(format!("--expires {text:?}: {wanted}"))
+            CliError::usage(format!("--expires {text:?}: {wanted}"))
         })
     };
     let expires_at = expires.map(end).transpose()?;
     Ok(access::NewToken { tenant, user, scopes, label, expires_at })
 }
 
-fn tokens_failure(error: TokensError) -> Failure {
+fn tokens_failure(error: TokensError) -> CliError {
     let action = match &error {
         TokensError::Unknown => "`sessionlog tokens list` shows their ids",
         TokensError::File(_) => "name a file that is yours with --tokens-file",
         TokensError::Wrong(..) => "see `sessionlog tokens create --help`",
     };
-    Failure::invalid(error.to_string(), action)
+    CliError::invalid_request(error.to_string(), action)
 }
 
 fn print_created(
@@ -81,15 +82,15 @@ fn print_created(
     if screen.json {
         let mut told = Map::from_iter([("token".to_owned(), Value::from(token))]);
         told.extend(token_members(record, now));
-        return Ok(screen.value(&Value::Object(told))?);
+        return Ok(screen.print_json(&Value::Object(told))?);
     }
-    screen.line(token)?;
+    screen.print_line(token)?;
     screen.flush()?;
     let end = record
         .expires_at
         .as_deref()
-        .map_or("does not expire".to_owned(), |at| format!("expires {}", instant(at)));
-    screen.note(format!(
+        .map_or("does not expire".to_owned(), |at| format!("expires {}", format_instant(at)));
+    screen.print_note(format!(
         "This is shown once: keep it. It is user {} of tenant {}, may {}, and {end}.",
         record.user,
         record.tenant,
@@ -124,7 +125,7 @@ fn print_tokens(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) ->
     if screen.json {
         let data: Vec<_> =
             records.iter().map(|record| Value::Object(token_members(record, now))).collect();
-        return Ok(screen.value(&json!({ "data": data }))?);
+        return Ok(screen.print_json(&json!({ "data": data }))?);
     }
     let rows = records.iter().map(|record| {
         vec![
@@ -133,28 +134,32 @@ fn print_tokens(records: &[TokenRecord], now: Timestamp, screen: &mut Screen) ->
             record.user.clone(),
             record.scopes.join(","),
             token_state(record, now).to_owned(),
-            record.expires_at.as_deref().map(instant).unwrap_or_default(),
+            record.expires_at.as_deref().map(format_instant).unwrap_or_default(),
             one_line(record.label.as_deref().unwrap_or_default(), LABEL_CHARS),
         ]
     });
     let heads = ["TOKEN", "TENANT", "USER", "SCOPES", "STATE", "EXPIRES", "LABEL"];
-    screen.table(&heads, rows.collect())?;
+    screen.print_table(&heads, rows.collect())?;
     Ok(())
 }
 
-pub(super) async fn audit(client: &Client, wanted: AuditArgs, screen: &mut Screen) -> Outcome {
+pub(super) async fn print_audit_log(
+    client: &Client,
+    wanted: AuditArgs,
+    screen: &mut Screen,
+) -> Outcome {
     let query = admin::AuditQuery {
         from: wanted.from,
-        limit: wanted.limit.map(as_count),
+        limit: wanted.limit.map(to_usize),
         order: Some(args::name_of(wanted.order)),
         ..admin::AuditQuery::default()
     };
-    let log = client.call::<admin::AuditLog>(&Nowhere {}, &query, &()).await?;
+    let log = client.call::<admin::GetAuditLog>(&NoParams {}, &query, &()).await?;
     if screen.json {
-        return Ok(screen.answer(log.text().as_bytes())?);
+        return Ok(screen.print_answer(log.text().as_bytes())?);
     }
-    for line in client.shape::<admin::AuditLog, _>(&log)?.data {
-        screen.line(on_one_line(line.get()))?;
+    for line in client.parse_text_answer::<admin::GetAuditLog, _>(&log)?.data {
+        screen.print_line(to_single_line(line.get()))?;
     }
     Ok(())
 }

@@ -9,24 +9,29 @@ use std::{
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    args::{self, Format},
+    args::{self, ExportFormat},
     config::Config,
-    failure::{Failure, Outcome, REFUSED},
-    page::{EventsPage, PagePart, Pages, Query, gap_line, gap_sentence, on_one_line},
+    failure::{CliError, Outcome, REFUSED},
+    page::{
+        EventPages, EventsPage, EventsQuery, PagePart, describe_gap, gap_to_json, to_single_line,
+    },
     readable::markdown::MarkdownDocument,
-    screen::{Screen, counted, printable},
+    screen::{Screen, escaped, with_noun},
     titles,
     values::Environment,
 };
 use crate::{
     client::Client,
     env::{files, project::Project, sync::Mutex},
-    event::{SessionId, Timestamp, json::paired},
-    hook::{Gate, Who},
-    import::{self, Around, Chat, ImportReport, Members, Program, Source, TranscriptLines},
-    secrets::{Recogniser, Report as Taken},
-    verbs::{InSession, NoQuery, sessions},
-    wire::json::shown,
+    event::{SessionId, Timestamp, json::replace_lone_surrogates},
+    hook::{RecordingGate, WorkSession},
+    import::{
+        self, ChatFormat, ImportReport, ImportSource, JsonMembers, RecordingContext,
+        TranscriptLines, TranscriptProgram,
+    },
+    secrets::{MaskingReport, Recogniser},
+    verbs::{NoQuery, SessionPath, sessions},
+    wire::json::parse_lossy,
 };
 
 /// Maximum number of sessions listed by name.
@@ -42,29 +47,29 @@ const RESULTS: &str = "tool-results";
 const BAD_MAX: usize = 5;
 
 /// Recording rules of this machine: events that hooks must not record are not imported.
-struct Here<'a> {
-    gate: &'a Gate,
+struct RecordingRules<'a> {
+    gate: &'a RecordingGate,
     home: Option<PathBuf>,
     /// Cached permissions to record a session of a directory.
-    past: Mutex<HashMap<(String, Option<String>), Past>>,
+    past: Mutex<HashMap<(String, Option<String>), TranscriptFilter>>,
 }
 
-type Past = Box<dyn Fn(Option<Timestamp>, Option<&str>) -> bool + Send>;
+type TranscriptFilter = Box<dyn Fn(Option<Timestamp>, Option<&str>) -> bool + Send>;
 
-impl Around for Here<'_> {
+impl RecordingContext for RecordingRules<'_> {
     fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool {
-        let plain = directory.and_then(|path| files::canonical(Path::new(path)).ok());
+        let plain = directory.and_then(|path| files::canonicalize(Path::new(path)).ok());
         let plain = plain.map(|path| path.display().to_string());
         let mut known = self.past.lock();
         let place = (session.to_owned(), directory.map(str::to_owned));
-        let past = known
-            .entry(place)
-            .or_insert_with(|| Box::new(self.gate.past(&Who::new(session, directory))));
+        let past = known.entry(place).or_insert_with(|| {
+            Box::new(self.gate.transcript_filter(&WorkSession::new(session, directory)))
+        });
         past(at, directory) && past(at, plain.as_deref())
     }
 
-    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool {
-        self.gate.withholds(Some(input), directory)
+    fn is_excluded(&self, input: &Value, directory: Option<&str>) -> bool {
+        self.gate.excludes_call(Some(input), directory)
     }
 
     fn workspace(&self, directory: &str) -> Option<String> {
@@ -82,18 +87,20 @@ pub(super) async fn import(
 ) -> Outcome {
     if wanted.session.is_some() && wanted.files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
-        return Err(Failure::usage(message));
+        return Err(CliError::usage(message));
     }
     let home = environment.text("HOME").map(PathBuf::from);
-    let here = Here { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
+    let here = RecordingRules { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
     let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
     for path in &wanted.files {
-        let input = open(path)?;
-        let bar = screen.progress(input.bytes, PROGRESS).with_prefix(printable(&stem(path)));
-        let source = Source {
+        let input = open_input(path)?;
+        let bar = screen
+            .create_progress_bar(input.bytes, PROGRESS)
+            .with_prefix(escaped(&file_stem(path)));
+        let source = ImportSource {
             reader: input.reader,
-            name: stem(path),
+            name: file_stem(path),
             session: wanted.session.clone(),
             results: Box::new(|named| read_stored_result(path, named)),
             around: Some(&here),
@@ -109,35 +116,35 @@ pub(super) async fn import(
         print_report(path, &report, screen)?;
         there += report.sessions.count() + report.skipped.count();
         skipped += report.skipped.count();
-        named.extend(report.skipped.named().iter().filter_map(|bad| {
+        named.extend(report.skipped.items().iter().filter_map(|bad| {
             let session = bad.session.as_ref()?;
             Some(format!("{session} ({} line {}): {}", path.display(), bad.line, bad.problem))
         }));
     }
     if skipped > 0 && !screen.json {
-        screen.note(format!("skipped {skipped} of {}:", counted(there, "conversation")));
+        screen.print_note(format!("skipped {skipped} of {}:", with_noun(there, "conversation")));
         for one in &named {
-            screen.note(format!("  {}", printable(one)));
+            screen.print_note(format!("  {}", escaped(one)));
         }
         if let more @ 1.. = skipped.saturating_sub(named.len() as u64) {
-            screen.note(format!("  and {more} more"));
+            screen.print_note(format!("  and {more} more"));
         }
     }
-    if failed { Err(Failure::Silent(REFUSED)) } else { Ok(()) }
+    if failed { Err(CliError::Silent(REFUSED)) } else { Ok(()) }
 }
 
-fn open(path: &Path) -> Outcome<files::InputFile> {
+fn open_input(path: &Path) -> Outcome<files::InputFile> {
     if path == Path::new("-") {
-        let reader: Box<dyn io::BufRead + Send> = Box::new(BufReader::new(Stdin));
+        let reader: Box<dyn io::BufRead + Send> = Box::new(BufReader::new(StdinReader));
         return Ok(files::InputFile { reader, bytes: None });
     }
-    files::open(path).map_err(Failure::file(path))
+    files::open(path).map_err(CliError::file(path))
 }
 
 /// Standard input, locked only during a read: its lock cannot be sent to another thread.
-struct Stdin;
+struct StdinReader;
 
-impl Read for Stdin {
+impl Read for StdinReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         io::stdin().read(buffer)
     }
@@ -158,13 +165,13 @@ fn read_stored_result(transcript: &Path, named: &str) -> Option<String> {
     }
     let directory = transcript.parent().filter(|parent| !parent.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    let found = files::read_within(directory, &[session, RESULTS, name], RESULT_BYTES_MAX);
+    let found = files::read_below(directory, &[session, RESULTS, name], RESULT_BYTES_MAX);
     let bytes = found.ok()??;
     let text = String::from_utf8_lossy(&bytes);
-    Some(Recogniser::of_private_spans().masked(&text).into_text())
+    Some(Recogniser::private_spans_only().mask(&text).into_text())
 }
 
-fn stem(path: &Path) -> String {
+fn file_stem(path: &Path) -> String {
     match path.file_stem().and_then(|stem| stem.to_str()) {
         Some("-") | None => "stdin".to_owned(),
         Some(stem) => stem.to_owned(),
@@ -173,13 +180,13 @@ fn stem(path: &Path) -> String {
 
 fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outcome {
     if screen.json {
-        let left_out = [report.bad.named(), report.skipped.named()].concat();
+        let left_out = [report.bad.items(), report.skipped.items()].concat();
         let bad = left_out.iter().map(|bad| {
             let session = bad.session.as_ref().map(SessionId::as_str);
             json!({ "line": bad.line, "problem": bad.problem, "session": session })
         });
-        let ids = report.sessions.named().iter().map(SessionId::as_str);
-        screen.value(&json!({
+        let ids = report.sessions.items().iter().map(SessionId::as_str);
+        screen.print_json(&json!({
             "file": path.display().to_string(),
             "sessions": report.sessions.count(),
             "session_ids": ids.collect::<Vec<_>>(),
@@ -201,7 +208,7 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
     }
     let ImportReport { sessions, records, added, known, .. } = report;
     let name = path.display();
-    let names = sessions.named().iter().take(NAMES_MAX).map(SessionId::as_str);
+    let names = sessions.items().iter().take(NAMES_MAX).map(SessionId::as_str);
     let names = names.collect::<Vec<_>>();
     let more = match sessions.count().saturating_sub(names.len() as u64) {
         0 => String::new(),
@@ -209,15 +216,15 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
     };
     let into =
         if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
-    screen.line(format!(
+    screen.print_line(format!(
         "{name}: {}{into}, {}: {} added, {known} known",
-        counted(sessions.count(), "session"),
-        counted(*records, "record"),
-        counted(*added, "event"),
+        with_noun(sessions.count(), "session"),
+        with_noun(*records, "record"),
+        with_noun(*added, "event"),
     ))?;
     screen.flush()?;
     if let Some((recorded, transcript)) = &report.beside {
-        screen.note(format!(
+        screen.print_note(format!(
             "{name}: session {recorded} was recorded as it happened; the transcript is beside it, \
              in {transcript}"
         ));
@@ -230,44 +237,44 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
 fn print_notes(path: &Path, report: &ImportReport, screen: &Screen) {
     let name = path.display();
     // Skipped conversations are listed last, after every file.
-    for bad in report.bad.named().iter().take(BAD_MAX) {
-        let problem = printable(&bad.problem);
-        screen.note(format!("{name}: line {} was left out: {problem}", bad.line));
+    for bad in report.bad.items().iter().take(BAD_MAX) {
+        let problem = escaped(&bad.problem);
+        screen.print_note(format!("{name}: line {} was left out: {problem}", bad.line));
     }
     if let more @ 1.. = report.bad.count().saturating_sub(BAD_MAX as u64) {
-        let first = report.bad.named().len();
-        screen.note(format!(
+        let first = report.bad.items().len();
+        screen.print_note(format!(
             "{name}: {more} more lines were left out; --json names the first {first}"
         ));
     }
     if !report.unknown.is_empty() {
         let types = report.unknown.iter().take(NAMES_MAX);
         let types: Vec<String> =
-            types.map(|(kind, count)| format!("{count} {}", printable(kind))).collect();
-        screen.note(format!(
+            types.map(|(kind, count)| format!("{count} {}", escaped(kind))).collect();
+        screen.print_note(format!(
             "{name}: records of unknown types, kept whole and shown by no view: {}",
             types.join(", ")
         ));
     }
-    for mended in report.mended.named().iter().take(BAD_MAX) {
-        screen.note(format!("{name}: line {}: {}", mended.line, printable(&mended.problem)));
+    for mended in report.mended.items().iter().take(BAD_MAX) {
+        screen.print_note(format!("{name}: line {}: {}", mended.line, escaped(&mended.problem)));
     }
     if report.results_missing > 0 {
-        let results = counted(report.results_missing, "result");
-        screen.note(format!(
+        let results = with_noun(report.results_missing, "result");
+        screen.print_note(format!(
             "{name}: {results} kept in {RESULTS} beside the transcript were not there: of each the \
              beginning is known"
         ));
     }
     if report.kept_out > 0 {
-        let lines = counted(report.kept_out, "line");
-        screen.note(format!(
+        let lines = with_noun(report.kept_out, "line");
+        screen.print_note(format!(
             "{name}: {lines} left out: recording was paused or off then, or what they are about is \
              excluded"
         ));
     }
     if report.torn {
-        screen.note(format!(
+        screen.print_note(format!(
             "{name}: the last line is incomplete and was left out; import again once it is whole"
         ));
     }
@@ -279,97 +286,104 @@ pub(super) async fn export(
     config: &Config,
     screen: &mut Screen,
 ) -> Outcome {
-    let mut pages = Pages::new(client, &wanted.session, Query::default());
+    let mut pages = EventPages::new(client, &wanted.session, EventsQuery::default());
     // On a terminal the printed lines show the progress.
-    let spinner = (!screen.terminal).then(|| screen.spinner("exporting"));
-    let written = written(client, &wanted, config, &mut pages, screen).await;
+    let spinner = (!screen.terminal).then(|| screen.create_spinner("exporting"));
+    let written = write_export(client, &wanted, config, &mut pages, screen).await;
     if let Some(spinner) = spinner {
         spinner.finish_and_clear();
     }
     written
 }
 
-async fn written(
+async fn write_export(
     client: &Client,
     wanted: &args::ExportArgs,
     config: &Config,
-    pages: &mut Pages<'_>,
+    pages: &mut EventPages<'_>,
     screen: &mut Screen,
 ) -> Outcome {
     let chat = match wanted.format {
-        Format::Jsonl => {
+        ExportFormat::Jsonl => {
             while let Some(page) = pages.next().await? {
-                for part in page.parts() {
+                for part in page.ordered_parts() {
                     match part {
-                        PagePart::Event(event) => screen.line(on_one_line(event.get()))?,
-                        PagePart::Lost(gap) => screen.line(gap_line(gap))?,
+                        PagePart::Event(event) => screen.print_line(to_single_line(event.get()))?,
+                        PagePart::Lost(gap) => screen.print_line(gap_to_json(gap))?,
                     }
                 }
             }
             return Ok(());
         }
-        Format::ClaudeCode => return transcript(pages, Program::ClaudeCode, screen).await,
-        Format::Codex => return transcript(pages, Program::Codex, screen).await,
-        Format::Openai => Chat::Openai,
-        Format::Anthropic => Chat::Anthropic,
-        Format::Markdown => {
+        ExportFormat::ClaudeCode => {
+            return export_transcript(pages, TranscriptProgram::ClaudeCode, screen).await;
+        }
+        ExportFormat::Codex => {
+            return export_transcript(pages, TranscriptProgram::Codex, screen).await;
+        }
+        ExportFormat::Openai => ChatFormat::Openai,
+        ExportFormat::Anthropic => ChatFormat::Anthropic,
+        ExportFormat::Markdown => {
             let secrets = config.secrets.read()?;
-            return document(client, &wanted.session, &secrets, pages, screen).await;
+            return export_markdown(client, &wanted.session, &secrets, pages, screen).await;
         }
     };
-    let place = InSession { session: wanted.session.clone() };
-    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
+    let place = SessionPath { session: wanted.session.clone() };
+    let session = client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await?;
     let metadata = |name: &str| session.metadata.get(name).cloned();
     let mut events = Vec::new();
     while let Some(page) = pages.next().await? {
         print_gaps(&page, screen);
-        let read = |event: &RawValue| Members::read(&paired(event.get())).ok();
+        let read = |event: &RawValue| JsonMembers::read(&replace_lone_surrogates(event.get())).ok();
         events.extend(page.events.iter().filter_map(|event| read(event)));
     }
     for line in import::to_chat(chat, &wanted.session, &metadata, &events) {
-        screen.line(on_one_line(&line))?;
+        screen.print_line(to_single_line(&line))?;
     }
     Ok(())
 }
 
-/// Prints a session as Markdown, without its secrets.
-async fn document(
+/// Prints a session as Markdown with secrets removed.
+async fn export_markdown(
     client: &Client,
     id: &SessionId,
     secrets: &Recogniser,
-    pages: &mut Pages<'_>,
+    pages: &mut EventPages<'_>,
     screen: &mut Screen,
 ) -> Outcome {
-    let place = InSession { session: id.clone() };
-    let session = client.call::<sessions::Get>(&place, &NoQuery {}, &()).await?;
-    let title = titles::title(client, &session.id, session.title.as_deref()).await;
-    let mut taken = Taken::default();
-    let mut clean = |text: &str| secrets.json(text, &mut taken).unwrap_or_else(|| text.to_owned());
+    let place = SessionPath { session: id.clone() };
+    let session = client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await?;
+    let title = titles::fetch_title(client, &session.id, session.title.as_deref()).await;
+    let mut taken = MaskingReport::default();
+    let mut clean =
+        |text: &str| secrets.mask_json(text, &mut taken).unwrap_or_else(|| text.to_owned());
     let title = Some(clean(&title)).filter(|title| !title.is_empty());
     let about = serde_json::to_string(&session).map_err(io::Error::from)?;
-    let about: Value = shown(clean(&about).as_bytes()).map_err(io::Error::from)?;
+    let about: Value = parse_lossy(clean(&about).as_bytes()).map_err(io::Error::from)?;
     let mut document = MarkdownDocument::new(screen.times());
-    screen.line(document.head(title.as_deref().unwrap_or(id.as_str()), &about))?;
+    screen.print_line(document.format_head(title.as_deref().unwrap_or(id.as_str()), &about))?;
     while let Some(page) = pages.next().await? {
-        for part in page.parts() {
+        for part in page.ordered_parts() {
             match part {
                 PagePart::Event(event) => {
                     let event = clean(event.get());
-                    let event = shown(event.as_bytes()).map_err(io::Error::from)?;
-                    if let Some(text) = document.event(&event) {
-                        screen.line(text)?;
+                    let event = parse_lossy(event.as_bytes()).map_err(io::Error::from)?;
+                    if let Some(text) = document.render_event(&event) {
+                        screen.print_line(text)?;
                     }
                 }
-                PagePart::Lost(gap) => screen.line(document.missing(&gap_sentence(gap)))?,
+                PagePart::Lost(gap) => {
+                    screen.print_line(document.format_missing(&describe_gap(gap)))?
+                }
             }
         }
     }
-    if let Some(end) = document.end() {
-        screen.line(end)?;
+    if let Some(end) = document.format_omitted() {
+        screen.print_line(end)?;
     }
     let rules: Vec<String> = taken.rules().map(|(rule, count)| format!("{rule} {count}")).collect();
     if !rules.is_empty() {
-        screen.note(format!("removed: {}", rules.join(", ")));
+        screen.print_note(format!("removed: {}", rules.join(", ")));
     }
     Ok(())
 }
@@ -377,24 +391,29 @@ async fn document(
 /// Prints remarks on gaps, which another program's format cannot express.
 fn print_gaps(page: &EventsPage, screen: &Screen) {
     for gap in &page.gaps {
-        screen.note(format!("sessionlog: {}", gap_sentence(gap)));
+        screen.print_note(format!("sessionlog: {}", describe_gap(gap)));
     }
 }
 
 /// Prints the lines of a program's transcript.
-async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen) -> Outcome {
+async fn export_transcript(
+    pages: &mut EventPages<'_>,
+    program: TranscriptProgram,
+    screen: &mut Screen,
+) -> Outcome {
     let mut lines = TranscriptLines::new(program);
     let (mut events, mut written) = (0_u64, 0_u64);
     while let Some(page) = pages.next().await? {
         print_gaps(&page, screen);
         for event in &page.events {
             events += 1;
-            let line = Members::read(event.get()).ok().and_then(|event| lines.take(&event));
+            let line =
+                JsonMembers::read(event.get()).ok().and_then(|event| lines.add_event(&event));
             let Some((before, line)) = line else { continue };
             written += 1;
             match screen.terminal {
-                true => screen.line(on_one_line(&line))?,
-                false => screen.raw((before + &on_one_line(&line)).as_bytes())?,
+                true => screen.print_line(to_single_line(&line))?,
+                false => screen.write_raw((before + &to_single_line(&line)).as_bytes())?,
             }
         }
     }
@@ -404,10 +423,10 @@ async fn transcript(pages: &mut Pages<'_>, program: Program, screen: &mut Screen
             "nothing of this session was imported from {name}: there is no line to write; \
                      --format openai and anthropic write the messages of any session"
         );
-        return Err(Failure::usage(message));
+        return Err(CliError::usage(message));
     }
     if !screen.terminal {
-        screen.raw(lines.end().as_bytes())?;
+        screen.write_raw(lines.trailing_text().as_bytes())?;
     }
     Ok(())
 }

@@ -18,12 +18,11 @@ pub(super) const FLAG: &str = "flag";
 /// Environment of the process, read once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Environment {
-    /// All variables.
     pub(super) variables: BTreeMap<String, OsString>,
 }
 
 impl Environment {
-    pub(super) fn of_process() -> Self {
+    pub(super) fn from_process() -> Self {
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .collect();
@@ -37,7 +36,7 @@ impl Environment {
     }
 
     /// Returns the candidate paths of a program's name, in the order of `PATH`.
-    pub(super) fn on_path(&self, name: impl AsRef<Path>) -> Vec<PathBuf> {
+    pub(super) fn candidates_on_path(&self, name: impl AsRef<Path>) -> Vec<PathBuf> {
         let directories = self.variables.get("PATH").into_iter().flat_map(std::env::split_paths);
         directories.map(|directory| directory.join(&name)).collect()
     }
@@ -48,7 +47,7 @@ impl Environment {
     }
 
     /// Returns the directory in a variable, or else a path below the home directory.
-    pub(super) fn home_or(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
+    pub(super) fn dir_or_below_home(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         self.directory(variable).or_else(|| Some(self.directory("HOME")?.join(below_home)))
     }
 }
@@ -98,7 +97,7 @@ pub(super) struct SettingValue {
 
 impl SettingValue {
     /// Creates a secret setting, which comes from the environment only.
-    pub(super) fn secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
+    pub(super) fn new_secret(name: &'static str, variable: &str, help: &str, given: bool) -> Self {
         Self {
             name,
             value: given.then(String::new),
@@ -110,7 +109,7 @@ impl SettingValue {
     }
 
     /// Returns the value as listings show it: for a secret, only that it is set.
-    pub(super) fn shown(&self) -> Option<String> {
+    pub(super) fn display_value(&self) -> Option<String> {
         let value = self.value.clone()?;
         Some(if self.secret { "(set, not shown)".to_owned() } else { value })
     }
@@ -149,7 +148,7 @@ impl<'a> SettingValues<'a> {
     }
 
     /// Parses a setting that is one of two words; returns true for the first.
-    pub(super) fn is_first(self, name: &str, words: [&str; 2]) -> Result<bool, ConfigError> {
+    pub(super) fn is_first_of(self, name: &str, words: [&str; 2]) -> Result<bool, ConfigError> {
         let [first, second] = words;
         let is_first = |text: &str| (text == first || text == second).then(|| text == first);
         let found = self.parse(name, &format!("{first} or {second}"), is_first)?;
@@ -158,13 +157,13 @@ impl<'a> SettingValues<'a> {
 }
 
 /// Parses the address of a server.
-pub(super) fn server(text: &str) -> Option<Url> {
+pub(super) fn parse_server_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     (matches!(url.scheme(), "http" | "https") && url.host().is_some()).then_some(url)
 }
 
 /// Parses a number with a unit: `500ms`, `60s`, `15m`, `4h`, `30d`; a bare number is seconds.
-pub(super) fn duration(text: &str) -> Option<Duration> {
+pub(super) fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let millis = match text.strip_prefix(digits)? {
@@ -179,12 +178,12 @@ pub(super) fn duration(text: &str) -> Option<Duration> {
 }
 
 /// Parses a duration argument of the command line.
-pub(super) fn duration_argument(text: &str) -> Result<Duration, String> {
-    duration(text).ok_or_else(|| "it must be a duration, such as 500ms, 60s or 4h".to_owned())
+pub(super) fn parse_duration_argument(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "it must be a duration, such as 500ms, 60s or 4h".to_owned())
 }
 
 /// Parses a number of bytes with a unit: `4096`, `32KiB`, `8MiB`, `1GiB`.
-pub(super) fn size(text: &str) -> Option<u64> {
+pub(super) fn parse_size(text: &str) -> Option<u64> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u64 = digits.parse().ok()?;
     let unit = match text.strip_prefix(digits)? {

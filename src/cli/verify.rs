@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use super::{
     args,
-    failure::{DAMAGED, Failure, Outcome},
-    screen::{Screen, Tone, counted, printable, size},
+    failure::{CliError, DAMAGED, Outcome},
+    screen::{Screen, Tone, escaped, format_size, with_noun},
 };
 use crate::{
     api::admin::{Damage, HeadAnswer, VerifyRequest},
     client::Client,
-    verbs::{NoQuery, Nowhere, admin},
+    verbs::{NoParams, NoQuery, admin},
 };
 
 pub(super) async fn run(
@@ -22,31 +22,31 @@ pub(super) async fn run(
         session: wanted.session.as_ref().map(ToString::to_string),
         expect_head: wanted.expect_head.clone(),
     };
-    let call = client.call::<admin::Verify>(&Nowhere {}, &NoQuery {}, &body);
-    let answer = screen.while_waiting("reading every session", call).await?;
+    let call = client.call::<admin::Verify>(&NoParams {}, &NoQuery {}, &body);
+    let answer = screen.await_with_spinner("reading every session", call).await?;
     let head = answer.head.as_ref();
-    screen.show(&answer, |screen| {
+    screen.print_result(&answer, |screen| {
         let hurt: BTreeSet<String> = answer.damage.iter().map(damaged_session_name).collect();
         let verdict = match hurt.len() {
             0 => screen.paint(Tone::Good, "whole"),
             some => format!("{} in {some} of", screen.paint(Tone::Bad, "damaged")),
         };
         let colon = if hurt.is_empty() { ":" } else { "" };
-        screen.line(format!(
+        screen.print_line(format!(
             "{verdict}{colon} {}, {}, {} read, every checksum and the chain",
-            counted(answer.sessions, "session"),
-            counted(answer.events, "event"),
-            size(answer.bytes),
+            with_noun(answer.sessions, "session"),
+            with_noun(answer.events, "event"),
+            format_size(answer.bytes),
         ))?;
         let accepted = answer.accepted.iter().map(|gap| (gap, "given up, "));
         for (gap, how) in answer.damage.iter().map(|gap| (gap, "")).chain(accepted) {
-            let (session, reason) = (printable(&damaged_session_name(gap)), printable(&gap.reason));
-            screen.line(format!("  {session} {}..{}: {how}{reason}", gap.from, gap.to))?;
+            let (session, reason) = (escaped(&damaged_session_name(gap)), escaped(&gap.reason));
+            screen.print_line(format!("  {session} {}..{}: {how}{reason}", gap.from, gap.to))?;
         }
-        head.map_or(Ok(()), |head| screen.line(receipt_verdict(head, screen)))
+        head.map_or(Ok(()), |head| screen.print_line(describe_receipt(head, screen)))
     })?;
     let holds = head.is_none_or(|head| head.holds);
-    if answer.damage.is_empty() && holds { Ok(()) } else { Err(Failure::Silent(DAMAGED)) }
+    if answer.damage.is_empty() && holds { Ok(()) } else { Err(CliError::Silent(DAMAGED)) }
 }
 
 /// Returns the name of a damaged session, with tenant and user where it is another user's.
@@ -56,7 +56,7 @@ fn damaged_session_name(gap: &Damage) -> String {
 }
 
 /// Compares the session with the receipt and describes the result.
-fn receipt_verdict(head: &HeadAnswer, screen: &Screen) -> String {
+fn describe_receipt(head: &HeadAnswer, screen: &Screen) -> String {
     let position = head.position;
     let text = match head.state.as_str() {
         "holds" => {

@@ -9,11 +9,11 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::{
-    answer::{as_count, tree},
+    answer::{to_json_tree, to_usize},
     args,
-    failure::{Failure, Outcome},
-    readable::{self, Paper},
-    screen::{Screen, Tone, counted, instant, one_line, printable},
+    failure::{CliError, Outcome},
+    readable::{self, LineBuffer},
+    screen::{Screen, Tone, escaped, format_instant, one_line, with_noun},
     sessions::has_sessions,
 };
 use crate::{
@@ -21,14 +21,14 @@ use crate::{
         Checkpoint, CheckpointState, CreateCheckpoint, Cursor, Lease, PutCursor, RenewRequest,
         WakeRequest,
     },
-    client::{Client, FENCING_TOKEN, Request},
+    client::{Client, FENCING_TOKEN, HttpRequest},
     event::{Range, limits},
     verbs::{
-        InCheckpoint, InCursor, InSession, NoQuery, Nowhere,
+        CheckpointPath, CursorPath, NoParams, NoQuery, SessionPath,
         work::{
-            CheckpointsQuery, DropCursor, GetCheckpoint, History, HistoryQuery, ListCheckpoints,
-            ListCursors, MakeCheckpoint, ReleaseLease, RenewLease, ResumeCheckpoint, SetCursor,
-            WakeSession,
+            CheckpointsQuery, DeleteCursor, GetCheckpoint, GetHistory, HistoryQuery,
+            ListCheckpoints, ListCursors, MakeCheckpoint, ReleaseLease, RenewLease,
+            ResumeCheckpoint, SetCursor, WakeSession,
         },
     },
 };
@@ -39,41 +39,49 @@ const TEXT_CHARS: usize = 40;
 const LIMIT_DEFAULT: u64 = 100;
 const PAGE_MAX: usize = 1_000;
 
-pub(super) async fn checkpoints(
+pub(super) async fn run_checkpoints(
     client: &Client,
     wanted: args::CheckpointsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session.clone();
-    let named = |name: &String| InCheckpoint { session: session.clone(), name: name.clone() };
+    let named = |name: &String| CheckpointPath { session: session.clone(), name: name.clone() };
     if let Some(name) = &wanted.show {
         let found = client.call::<GetCheckpoint>(&named(name), &NoQuery {}, &()).await?;
-        return screen.show(&found, |screen| print_checkpoint(&found, screen));
+        return screen.print_result(&found, |screen| print_checkpoint(&found, screen));
     }
     if let Some(name) = &wanted.resume {
-        let request = Request::from_verb::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
+        let request = HttpRequest::from_verb::<ResumeCheckpoint>(&named(name), &NoQuery {}, &());
         let resumed =
             client.ask::<ResumeCheckpoint>(with_lease_token(request, wanted.fencing_token)).await?;
-        return screen.show(&resumed, |screen| {
+        return screen.print_result(&resumed, |screen| {
             print_checkpoint(&resumed.checkpoint, screen)?;
-            screen.line(format!("resumed; {} since then", format_event_count(&resumed.behind)))
+            screen
+                .print_line(format!("resumed; {} since then", format_event_count(&resumed.behind)))
         });
     }
     if wanted.create {
-        let (place, new) = (InSession { session }, new_checkpoint(&wanted)?);
-        let request = Request::from_verb::<MakeCheckpoint>(&place, &NoQuery {}, &new);
+        let (place, new) = (SessionPath { session }, new_checkpoint(&wanted)?);
+        let request = HttpRequest::from_verb::<MakeCheckpoint>(&place, &NoQuery {}, &new);
         let made =
             client.ask::<MakeCheckpoint>(with_lease_token(request, wanted.fencing_token)).await?;
-        return screen.show(&made, |screen| {
-            screen.line(format!("checkpoint {} at {} of {}", made.id, made.position, place.session))
+        return screen.print_result(&made, |screen| {
+            screen.print_line(format!(
+                "checkpoint {} at {} of {}",
+                made.id, made.position, place.session
+            ))
         });
     }
-    list(client, wanted, screen).await
+    list_checkpoints(client, wanted, screen).await
 }
 
-async fn list(client: &Client, wanted: args::CheckpointsArgs, screen: &mut Screen) -> Outcome {
-    let mut left = as_count(wanted.limit.unwrap_or(LIMIT_DEFAULT));
-    let place = InSession { session: wanted.session };
+async fn list_checkpoints(
+    client: &Client,
+    wanted: args::CheckpointsArgs,
+    screen: &mut Screen,
+) -> Outcome {
+    let mut left = to_usize(wanted.limit.unwrap_or(LIMIT_DEFAULT));
+    let place = SessionPath { session: wanted.session };
     let mut query = CheckpointsQuery { thread: wanted.thread, ..CheckpointsQuery::default() };
     let mut all = Vec::new();
     while left > 0 {
@@ -87,17 +95,20 @@ async fn list(client: &Client, wanted: args::CheckpointsArgs, screen: &mut Scree
         }
     }
     let list = json!({ "data": all, "next_page": query.page });
-    screen.show(&list, |screen| {
+    screen.print_result(&list, |screen| {
         if all.is_empty() {
-            return screen.line("No checkpoints yet.");
+            return screen.print_line("No checkpoints yet.");
         }
         let is_named = |one: &Checkpoint| one.label.is_some() || one.done;
         let named = all.iter().filter(|one| is_named(one)).count();
         let hidden = if wanted.all || named == 0 { 0 } else { all.len() - named };
         let shown = all.into_iter().filter(|one| hidden == 0 || is_named(one));
-        screen.table(&["CHECKPOINT", "AT", "MADE", "BY", "LABEL"], shown.map(row).collect())?;
+        screen.print_table(
+            &["CHECKPOINT", "AT", "MADE", "BY", "LABEL"],
+            shown.map(table_row).collect(),
+        )?;
         if hidden > 0 {
-            screen.note(format!("{hidden} more without a label: --all lists them."));
+            screen.print_note(format!("{hidden} more without a label: --all lists them."));
         }
         Ok(())
     })
@@ -105,10 +116,10 @@ async fn list(client: &Client, wanted: args::CheckpointsArgs, screen: &mut Scree
 
 /// Formats the number of events of a range.
 fn format_event_count(range: &Range) -> String {
-    counted(range.len(), "event")
+    with_noun(range.len(), "event")
 }
 
-fn row(checkpoint: Checkpoint) -> Vec<String> {
+fn table_row(checkpoint: Checkpoint) -> Vec<String> {
     let mut label = one_line(&checkpoint.label.unwrap_or_default(), TEXT_CHARS);
     if checkpoint.done {
         label = format!("FINAL {label}");
@@ -119,7 +130,7 @@ fn row(checkpoint: Checkpoint) -> Vec<String> {
     vec![
         checkpoint.id,
         checkpoint.position.to_string(),
-        instant(&checkpoint.created_at),
+        format_instant(&checkpoint.created_at),
         checkpoint.trigger,
         label.trim().to_owned(),
     ]
@@ -127,7 +138,7 @@ fn row(checkpoint: Checkpoint) -> Vec<String> {
 
 fn new_checkpoint(wanted: &args::CheckpointsArgs) -> Outcome<CreateCheckpoint> {
     let state = |name: &str, file: &Option<PathBuf>| {
-        file.as_ref().map(|file| object(name, file)).transpose()
+        file.as_ref().map(|file| read_object(name, file)).transpose()
     };
     Ok(CreateCheckpoint {
         label: wanted.label.clone(),
@@ -141,17 +152,17 @@ fn new_checkpoint(wanted: &args::CheckpointsArgs) -> Outcome<CreateCheckpoint> {
 }
 
 /// Reads a JSON object from a file or from standard input.
-fn object(name: &str, file: &Path) -> Outcome<Map<String, Value>> {
+fn read_object(name: &str, file: &Path) -> Outcome<Map<String, Value>> {
     let mut bytes = Vec::new();
     let most = limits::STATE_BYTES_MAX as u64 + 1;
     if file == Path::new("-") {
         std::io::stdin().lock().take(most).read_to_end(&mut bytes)?;
     } else {
-        bytes = crate::env::files::read(file, most).map_err(Failure::file(file))?;
+        bytes = crate::env::files::read(file, most).map_err(CliError::file(file))?;
     }
     match serde_json::from_slice(&bytes) {
         Ok(Value::Object(object)) => Ok(object),
-        _ => Err(Failure::usage(format!("--{name}: a JSON object is expected"))),
+        _ => Err(CliError::usage(format!("--{name}: a JSON object is expected"))),
     }
 }
 
@@ -162,80 +173,81 @@ fn print_checkpoint(found: &CheckpointState, screen: &mut Screen) -> io::Result<
         ("checkpoint", checkpoint.id.clone()),
         ("label", one_line(&some(&checkpoint.label), 200)),
         ("at", checkpoint.position.to_string()),
-        ("made", instant(&checkpoint.created_at)),
+        ("made", format_instant(&checkpoint.created_at)),
         ("by", checkpoint.trigger.clone()),
         ("thread", one_line(&some(&checkpoint.thread), 200)),
         ("follows", some(&checkpoint.parent)),
     ];
     if !found.state.is_empty() {
-        lines.push(("state", printable(&Value::Object(found.state.clone()).to_string())));
+        lines.push(("state", escaped(&Value::Object(found.state.clone()).to_string())));
     }
     let is_empty = |plan: &&Value| plan.as_object().is_some_and(Map::is_empty);
     let plan = found.plan.as_ref().filter(|plan| !plan.is_null() && !is_empty(plan));
-    lines.extend(plan.map(|plan| ("plan", printable(&plan.to_string()))));
+    lines.extend(plan.map(|plan| ("plan", escaped(&plan.to_string()))));
     print_fields(&lines, screen)
 }
 
 fn print_fields(lines: &[(&str, String)], screen: &mut Screen) -> io::Result<()> {
     for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
         let name = screen.paint(Tone::Faint, &format!("{name:<13}"));
-        screen.line(format!("{name} {value}"))?;
+        screen.print_line(format!("{name} {value}"))?;
     }
     Ok(())
 }
 
-pub(super) async fn cursors(
+pub(super) async fn run_cursors(
     client: &Client,
     wanted: args::CursorsArgs,
     screen: &mut Screen,
 ) -> Outcome {
     let session = wanted.session;
-    let named = |name: &String| InCursor { session: session.clone(), name: name.clone() };
+    let named = |name: &String| CursorPath { session: session.clone(), name: name.clone() };
     if let Some(name) = &wanted.put {
         let at = Some(wanted.at.unwrap_or_else(|| "end".to_owned()));
         let body = PutCursor { at, ..PutCursor::default() };
         let cursor = client.call::<SetCursor>(&named(name), &NoQuery {}, &body).await?;
         let Cursor { position, behind, .. } = &cursor;
-        return screen.show(&cursor, |screen| {
-            screen.line(format!("cursor {name} of {session} at {position}, {behind} to read"))
+        return screen.print_result(&cursor, |screen| {
+            screen.print_line(format!("cursor {name} of {session} at {position}, {behind} to read"))
         });
     }
     if let Some(name) = &wanted.delete {
-        let deleted = client.call::<DropCursor>(&named(name), &NoQuery {}, &()).await?;
-        return screen
-            .show(&deleted, |screen| screen.line(format!("deleted cursor {name} of {session}")));
+        let deleted = client.call::<DeleteCursor>(&named(name), &NoQuery {}, &()).await?;
+        return screen.print_result(&deleted, |screen| {
+            screen.print_line(format!("deleted cursor {name} of {session}"))
+        });
     }
-    let list = client.call::<ListCursors>(&InSession { session }, &NoQuery {}, &()).await?;
+    let list = client.call::<ListCursors>(&SessionPath { session }, &NoQuery {}, &()).await?;
     let row = |cursor: &Cursor| {
         let (position, behind) = (cursor.position.to_string(), cursor.behind.to_string());
-        vec![cursor.name.clone(), position, behind, instant(&cursor.updated_at)]
+        vec![cursor.name.clone(), position, behind, format_instant(&cursor.updated_at)]
     };
     let heads = ["CURSOR", "AT", "TO READ", "PUT"];
-    screen.show(&list, |screen| match list.data.is_empty() {
-        true => screen.line("No cursors."),
-        false => screen.table(&heads, list.data.iter().map(row).collect()),
+    screen.print_result(&list, |screen| match list.data.is_empty() {
+        true => screen.print_line("No cursors."),
+        false => screen.print_table(&heads, list.data.iter().map(row).collect()),
     })
 }
 
 pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut Screen) -> Outcome {
-    let (place, ttl_seconds) = (InSession { session: wanted.session }, wanted.seconds);
+    let (place, ttl_seconds) = (SessionPath { session: wanted.session }, wanted.seconds);
     if let Some(token) = wanted.release {
-        let request = Request::from_verb::<ReleaseLease>(&place, &NoQuery {}, &());
+        let request = HttpRequest::from_verb::<ReleaseLease>(&place, &NoQuery {}, &());
         let released = client.ask::<ReleaseLease>(with_lease_token(request, Some(token))).await?;
-        return screen.show(&released, |screen| {
-            screen.line(format!("gave back the lease of {}", place.session))
+        return screen.print_result(&released, |screen| {
+            screen.print_line(format!("gave back the lease of {}", place.session))
         });
     }
     if let Some(token) = wanted.renew {
         let body = RenewRequest { ttl_seconds };
-        let request = Request::from_verb::<RenewLease>(&place, &NoQuery {}, &body);
+        let request = HttpRequest::from_verb::<RenewLease>(&place, &NoQuery {}, &body);
         let lease = client.ask::<RenewLease>(with_lease_token(request, Some(token))).await?;
-        return screen.show(&lease, |screen| print_fields(&lease_lines(&lease), screen));
+        return screen.print_result(&lease, |screen| print_fields(&lease_fields(&lease), screen));
     }
     let body = WakeRequest { steal: wanted.steal, ttl_seconds };
     let woken = client.call::<WakeSession>(&place, &NoQuery {}, &body).await?;
-    screen.show(&woken, |screen| {
-        let mut lines = lease_lines(&woken.lease);
+    screen.print_result(&woken, |screen| {
+        let mut lines = lease_fields(&woken.lease);
         lines.push(("tail", woken.tail.to_string()));
         if let Some(left) = &woken.unfinished {
             let since = format_event_count(&left.since_checkpoint);
@@ -250,28 +262,33 @@ pub(super) async fn wake(client: &Client, wanted: args::WakeArgs, screen: &mut S
     })
 }
 
-fn lease_lines(lease: &Lease) -> Vec<(&'static str, String)> {
-    vec![("token", lease.fencing_token.to_string()), ("holds until", instant(&lease.expires_at))]
+fn lease_fields(lease: &Lease) -> Vec<(&'static str, String)> {
+    vec![
+        ("token", lease.fencing_token.to_string()),
+        ("holds until", format_instant(&lease.expires_at)),
+    ]
 }
 
-pub(super) async fn history(
+pub(super) async fn show_history(
     client: &Client,
     wanted: args::HistoryArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    let limit = wanted.limit.map(as_count);
+    let limit = wanted.limit.map(to_usize);
     let workspace = match wanted.here {
         Some(here) if has_sessions(client, &here).await? => Some(here),
         _ => wanted.workspace,
     };
     let query = HistoryQuery { workspace, limit };
-    let answer = client.call::<History>(&Nowhere {}, &query, &()).await?;
-    let told = tree(&answer)?;
-    screen.show(&answer, |screen| Paper::print(screen, |paper| readable::history(&told, paper)))
+    let answer = client.call::<GetHistory>(&NoParams {}, &query, &()).await?;
+    let told = to_json_tree(&answer)?;
+    screen.print_result(&answer, |screen| {
+        LineBuffer::print(screen, |paper| readable::print_history(&told, paper))
+    })
 }
 
 /// Adds the token of a lease to a request.
-fn with_lease_token(request: Request, token: Option<u64>) -> Request {
+fn with_lease_token(request: HttpRequest, token: Option<u64>) -> HttpRequest {
     match token {
         Some(token) => request.header(FENCING_TOKEN, token.to_string()),
         None => request,

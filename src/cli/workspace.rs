@@ -3,28 +3,28 @@
 
 use super::{
     args::{WorkspaceArgs, WorkspaceVerb},
-    failure::{Failure, Outcome, REFUSED},
-    screen::{Screen, counted, printable},
+    failure::{CliError, Outcome, REFUSED},
+    screen::{Screen, escaped, with_noun},
 };
 use crate::{
     api::handoff::MoveRequest,
     client::Client,
-    verbs::{InWorkspace, NoQuery, handoff::MoveWorkspace},
+    verbs::{NoQuery, WorkspacePath, handoff::MoveWorkspace},
 };
 
 pub(super) async fn run(client: &Client, wanted: WorkspaceArgs, screen: &mut Screen) -> Outcome {
     let WorkspaceVerb::Move(wanted) = wanted.verb;
-    let place = InWorkspace { workspace: wanted.from };
+    let place = WorkspacePath { workspace: wanted.from };
     let asked = MoveRequest { to: wanted.to };
     let moved = client.call::<MoveWorkspace>(&place, &NoQuery {}, &asked).await?;
-    screen.show(&moved, |screen| {
+    screen.print_result(&moved, |screen| {
         let (sessions, notebooks) =
-            (counted(moved.sessions, "session"), counted(moved.notebooks, "notebook"));
-        screen.line(format!("moved to {}: {sessions}, {notebooks}", printable(&asked.to)))?;
+            (with_noun(moved.sessions, "session"), with_noun(moved.notebooks, "notebook"));
+        screen.print_line(format!("moved to {}: {sessions}, {notebooks}", escaped(&asked.to)))?;
         for left in &moved.left {
-            screen.note(printable(&format!("{} stays: {}", left.session, left.problem)));
+            screen.print_note(escaped(&format!("{} stays: {}", left.session, left.problem)));
         }
         Ok(())
     })?;
-    if moved.left_total == 0 { Ok(()) } else { Err(Failure::Silent(REFUSED)) }
+    if moved.left_total == 0 { Ok(()) } else { Err(CliError::Silent(REFUSED)) }
 }

@@ -5,10 +5,10 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError, HttpAnswer, Request, path_part};
-use crate::verbs::{Asks, Method as Declared, PathParams as _, Verb, Written, write_query};
+use super::{Client, ClientError, HttpAnswer, HttpRequest, escape_path_segment};
+use crate::verbs::{BodyUse, JsonText, Method as Declared, PathParams as _, Verb, write_query};
 
-impl Request {
+impl HttpRequest {
     /// Builds the request of a verb, for a caller that adds headers to it.
     ///
     /// # Panics
@@ -23,15 +23,15 @@ impl Request {
             Declared::Any => unreachable!("a verb has a method"),
         };
         let path =
-            params.parts().into_iter().fold(V::ROUTE.path.to_owned(), |path, (name, text)| {
-                path.replace(&format!("{{{name}}}"), &path_part(text))
+            params.to_pairs().into_iter().fold(V::ROUTE.path.to_owned(), |path, (name, text)| {
+                path.replace(&format!("{{{name}}}"), &escape_path_segment(text))
             });
         let pairs = write_query(query).into_iter();
         let request =
             pairs.fold(Self::new(method, path), |all, (name, text)| all.query(name, text));
         match V::ASKS {
-            Asks::Nothing => request,
-            Asks::Maybe(_) | Asks::Body(_) => {
+            BodyUse::Nothing => request,
+            BodyUse::Maybe(_) | BodyUse::Body(_) => {
                 let body = serde_json::to_vec(body).expect("a body is JSON");
                 request.body(body, "application/json")
             }
@@ -50,28 +50,28 @@ impl Client {
         query: &V::Query,
         body: &V::Body,
     ) -> Result<V::Answer, ClientError> {
-        self.ask::<V>(Request::from_verb::<V>(params, query, body)).await
+        self.ask::<V>(HttpRequest::from_verb::<V>(params, query, body)).await
     }
 
-    /// Sends a [request](Request::from_verb) of a verb, and parses its answer.
+    /// Sends a [request](HttpRequest::from_verb) of a verb, and parses its answer.
     ///
     /// # Errors
     /// Those of [`Self::call`].
-    pub async fn ask<V: Verb>(&self, request: Request) -> Result<V::Answer, ClientError> {
+    pub async fn ask<V: Verb>(&self, request: HttpRequest) -> Result<V::Answer, ClientError> {
         let answer = self.send(request).await?;
-        self.read::<V>(&answer)
+        self.parse_answer::<V>(&answer)
     }
 
     /// Sends a request of a verb, checks that its answer parses, and returns the answer's text.
     ///
     /// # Errors
     /// Those of [`Self::call`].
-    pub async fn checked<V: Verb>(&self, request: Request) -> Result<Bytes, ClientError> {
+    pub async fn send_checked<V: Verb>(&self, request: HttpRequest) -> Result<Bytes, ClientError> {
         let answer = self.send(request).await?;
-        self.read::<V>(&answer).map(|_| answer.body)
+        self.parse_answer::<V>(&answer).map(|_| answer.body)
     }
 
-    fn read<V: Verb>(&self, answer: &HttpAnswer) -> Result<V::Answer, ClientError> {
+    fn parse_answer<V: Verb>(&self, answer: &HttpAnswer) -> Result<V::Answer, ClientError> {
         let read = serde_json::from_slice(&answer.body);
         read.map_err(|error| self.unreadable_answer(V::ROUTE.id, &error))
     }
@@ -80,12 +80,12 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Foreign`] for a text that does not parse.
-    pub fn shape<V, T>(&self, answer: &Written<T>) -> Result<T, ClientError>
+    pub fn parse_text_answer<V, T>(&self, answer: &JsonText<T>) -> Result<T, ClientError>
     where
-        V: Verb<Answer = Written<T>>,
+        V: Verb<Answer = JsonText<T>>,
         T: DeserializeOwned,
     {
-        answer.read().map_err(|error| self.unreadable_answer(V::ROUTE.id, &error))
+        answer.parse().map_err(|error| self.unreadable_answer(V::ROUTE.id, &error))
     }
 
     fn unreadable_answer(&self, call: &str, error: &serde_json::Error) -> ClientError {

@@ -1,4 +1,4 @@
-//! A client of an embedder behind a URL: sends texts to a server with OpenAI's `/v1/embeddings`,
+//! A client of an embedder at a URL: sends texts to a server with OpenAI's `/v1/embeddings`,
 //! and returns vectors. It follows no redirect, and accepts only texts masked by the secret rules.
 //! It must not choose texts, repeat a call, or put the address or the key into an error.
 
@@ -12,28 +12,28 @@ use zeroize::Zeroizing;
 
 use super::ClientError;
 use crate::{
-    secrets::Masked,
+    secrets::MaskedText,
     verbs::embedding::{EmbedError, Embedder},
 };
 
-/// Most bytes of an answer: for each number of each vector, and for the rest.
+/// Maximum bytes of an answer: for each number of each vector, and for the rest.
 const NUMBER_BYTES: usize = 32;
 const ANSWER_BYTES: usize = 64 << 10;
-/// Most numbers of a vector.
+/// Maximum number of dimensions of a vector.
 const NUMBERS_MAX: usize = 8_192;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes of a text that are sent: models read no more of it.
+/// Maximum bytes sent of a text: models read no more of it.
 const TEXT_BYTES_MAX: usize = 8_000;
 
 /// Address and model of an embedder.
 pub struct EmbedderOptions {
     /// The full URL of its embeddings.
     pub url: Url,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// The key, sent as a bearer token.
+    /// API key, sent as a bearer token.
     pub key: Option<Zeroizing<String>>,
-    /// Numbers of a vector, if the request sets them.
+    /// Number of dimensions that the request asks for; `None` for the default of the model.
     pub numbers: Option<usize>,
 }
 
@@ -104,14 +104,14 @@ impl HttpEmbedder {
         Ok(Self { http, name, options })
     }
 
-    async fn request_vectors(&self, texts: Vec<Masked>) -> Result<Vec<Vec<f32>>, EmbedError> {
-        fn fitting(text: &Masked) -> &str {
+    async fn request_vectors(&self, texts: Vec<MaskedText>) -> Result<Vec<Vec<f32>>, EmbedError> {
+        fn truncate_text(text: &MaskedText) -> &str {
             let text = text.as_str();
             let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
             // Servers reject an empty text.
             if text.trim().is_empty() { "-" } else { text }
         }
-        let texts: Vec<&str> = texts.iter().map(fitting).collect();
+        let texts: Vec<&str> = texts.iter().map(truncate_text).collect();
         let asked = EmbeddingsRequest {
             model: &self.options.model,
             input: &texts,
@@ -134,10 +134,10 @@ impl HttpEmbedder {
         let wrong = |problem: &str| EmbedError::Wrong(problem.to_owned());
         let read: EmbeddingsAnswer =
             serde_json::from_slice(&bytes).map_err(|_| wrong("its answer has no vectors"))?;
-        self.vectors(read, texts.len())
+        self.check_vectors(read, texts.len())
     }
 
-    fn vectors(
+    fn check_vectors(
         &self,
         mut read: EmbeddingsAnswer,
         count: usize,
@@ -166,7 +166,7 @@ impl Embedder for HttpEmbedder {
         &self.name
     }
 
-    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+    fn embed(&self, texts: Vec<MaskedText>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
         self.request_vectors(texts).boxed()
     }
 }

@@ -26,9 +26,9 @@ pub enum ClientError {
         ours: String,
         /// Version, or settings that differ, of the owner.
         theirs: String,
-        /// The owner's process.
+        /// Process id of the owner.
         pid: u64,
-        /// The data directory.
+        /// Path of the data directory.
         data_dir: String,
     },
     /// The owner was started and exited with a report.
@@ -41,13 +41,13 @@ pub enum ClientError {
         if *in_doubt { "; what became of this call is not known, send the same again" } else { "" }
     )]
     OwnerSilent {
-        /// The process, as far as it is known.
+        /// The process that does not answer, for display.
         who: String,
         /// The data directory, or the server's address.
         address: String,
         /// The time limit, in seconds.
         seconds: u64,
-        /// True if it received a call that changes something.
+        /// True if the process received a call that changes something.
         in_doubt: bool,
     },
     /// No process answers, after every retry.
@@ -63,7 +63,7 @@ pub enum ClientError {
     Foreign {
         /// The address of the call.
         address: String,
-        /// The reason.
+        /// Reason for display.
         reason: String,
     },
     /// The HTTP client could not be created.
@@ -88,7 +88,7 @@ pub(super) const OWNED: &str = "owned";
 impl StartReport {
     /// Returns the report of an owner that found another one.
     #[must_use]
-    pub fn owned() -> Self {
+    pub fn for_owned_directory() -> Self {
         let message = "another process owns this data directory".to_owned();
         Self { code: OWNED.to_owned(), message, exit: 1 }
     }
@@ -102,15 +102,15 @@ impl StartReport {
         serde_json::to_string(self).expect("texts and numbers are JSON")
     }
 
-    /// Parses that line; `None` if it is not such a report.
-    pub(super) fn read(line: &str) -> Option<Self> {
+    /// Parses a report from a line of standard output; `None` if the line is not a report.
+    pub(super) fn parse(line: &str) -> Option<Self> {
         serde_json::from_str(line).ok()
     }
 }
 
 /// Cause of a refused append: the part of it that must change before it can succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum RefusalCause {
     /// The store, or the connection to it: the same append may succeed later.
     Store,
     /// The caller: its credential or its quota.
@@ -134,13 +134,13 @@ pub struct Refusal {
     pub code: String,
     /// A sentence for the user.
     pub message: String,
-    /// The whole answer.
+    /// The answer as JSON.
     pub body: Value,
 }
 
 impl Refusal {
     /// Parses an error answer; `None` if it is not in this protocol's format.
-    pub(super) fn read(status: u16, bytes: &[u8]) -> Option<Self> {
+    pub(super) fn parse(status: u16, bytes: &[u8]) -> Option<Self> {
         let body: Value = serde_json::from_slice(bytes).ok()?;
         let error = body.get("error")?;
         let text = |name: &str| error.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -182,7 +182,7 @@ impl ClientError {
 
     /// Returns true if the same call may succeed later, unchanged.
     #[must_use]
-    pub fn retryable(&self) -> bool {
+    pub fn is_retryable(&self) -> bool {
         match self {
             Self::Refused(refusal) => refusal
                 .body
@@ -196,18 +196,18 @@ impl ClientError {
 
     /// Returns the obstacle of an append that failed with this error.
     #[must_use]
-    pub fn obstacle(&self) -> Obstacle {
-        let Self::Refused(refusal) = self else { return Obstacle::Store };
+    pub fn obstacle(&self) -> RefusalCause {
+        let Self::Refused(refusal) = self else { return RefusalCause::Store };
         match (refusal.status, &*refusal.code) {
-            (_, "idempotency_conflict") | (400 | 413 | 422, _) => Obstacle::Event,
+            (_, "idempotency_conflict") | (400 | 413 | 422, _) => RefusalCause::Event,
             // A damaged session blocks until an operator repairs it.
-            (_, "lease_held" | "lease_lost") | (423, _) => Obstacle::Session,
-            (410, _) => Obstacle::Gone,
-            (429, _) if !self.retryable() => Obstacle::Caller,
-            (401 | 403, _) => Obstacle::Caller,
-            (429 | 500.., _) => Obstacle::Store,
-            _ if self.retryable() => Obstacle::Store,
-            _ => Obstacle::Request,
+            (_, "lease_held" | "lease_lost") | (423, _) => RefusalCause::Session,
+            (410, _) => RefusalCause::Gone,
+            (429, _) if !self.is_retryable() => RefusalCause::Caller,
+            (401 | 403, _) => RefusalCause::Caller,
+            (429 | 500.., _) => RefusalCause::Store,
+            _ if self.is_retryable() => RefusalCause::Store,
+            _ => RefusalCause::Request,
         }
     }
 
@@ -222,7 +222,7 @@ impl ClientError {
             "error": {
                 "type": self.code(),
                 "message": self.to_string(),
-                "recovery_hint": { "retryable": self.retryable() },
+                "recovery_hint": { "retryable": self.is_retryable() },
             },
             "request_id": null,
         })
@@ -242,27 +242,27 @@ mod tests {
             ClientError::Refused(Box::new(Refusal { status, code, message, body })).obstacle()
         };
         for (status, code, retryable, expected) in [
-            (400, "invalid_json", false, Obstacle::Event),
-            (413, "body_too_large", false, Obstacle::Event),
-            (422, "invalid_request", false, Obstacle::Event),
-            (409, "idempotency_conflict", false, Obstacle::Event),
-            (409, "lease_held", true, Obstacle::Session),
-            (409, "lease_lost", false, Obstacle::Session),
-            (423, "session_damaged", false, Obstacle::Session),
-            (410, "session_deleted", false, Obstacle::Gone),
-            (401, "unauthenticated", false, Obstacle::Caller),
-            (403, "forbidden", false, Obstacle::Caller),
-            (429, "quota_exceeded", false, Obstacle::Caller),
-            (429, "rate_limited", true, Obstacle::Store),
-            (408, "invalid_request", true, Obstacle::Store),
-            (500, "internal_error", true, Obstacle::Store),
-            (507, "disk_full", true, Obstacle::Store),
-            (404, "session_not_found", false, Obstacle::Request),
-            (409, "position_conflict", false, Obstacle::Request),
-            (409, "session_exists", false, Obstacle::Request),
+            (400, "invalid_json", false, RefusalCause::Event),
+            (413, "body_too_large", false, RefusalCause::Event),
+            (422, "invalid_request", false, RefusalCause::Event),
+            (409, "idempotency_conflict", false, RefusalCause::Event),
+            (409, "lease_held", true, RefusalCause::Session),
+            (409, "lease_lost", false, RefusalCause::Session),
+            (423, "session_damaged", false, RefusalCause::Session),
+            (410, "session_deleted", false, RefusalCause::Gone),
+            (401, "unauthenticated", false, RefusalCause::Caller),
+            (403, "forbidden", false, RefusalCause::Caller),
+            (429, "quota_exceeded", false, RefusalCause::Caller),
+            (429, "rate_limited", true, RefusalCause::Store),
+            (408, "invalid_request", true, RefusalCause::Store),
+            (500, "internal_error", true, RefusalCause::Store),
+            (507, "disk_full", true, RefusalCause::Store),
+            (404, "session_not_found", false, RefusalCause::Request),
+            (409, "position_conflict", false, RefusalCause::Request),
+            (409, "session_exists", false, RefusalCause::Request),
         ] {
             assert_eq!(refused(status, code, retryable), expected, "{status} {code}");
         }
-        assert_eq!(ClientError::Setup(String::new()).obstacle(), Obstacle::Store);
+        assert_eq!(ClientError::Setup(String::new()).obstacle(), RefusalCause::Store);
     }
 }

@@ -31,11 +31,11 @@ use reqwest::{
 use url::Url;
 
 pub use embed::{EmbedderOptions, HttpEmbedder};
-pub use error::{ClientError, Obstacle, Refusal, StartReport};
+pub use error::{ClientError, Refusal, RefusalCause, StartReport};
 pub use owner::{OwnerReport, OwnerStart, OwnerTarget};
-pub use request::{HttpAnswer, Request, path_part, session_path};
+pub use request::{HttpAnswer, HttpRequest, escape_path_segment, session_path};
 pub use sse::{SseEvent, SseEvents};
-pub use tail::{AnswerStream, Tail, TailItem};
+pub use tail::{AnswerStream, SessionTail, TailItem};
 pub use writer::{BatchParts, BatchRoom, FENCING_TOKEN, SessionWriter, WrittenBatch};
 
 /// Header with the key of a retry.
@@ -54,7 +54,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The owner or server of a client.
 #[derive(Clone, Debug)]
-pub enum Target {
+pub enum ClientTarget {
     /// The owner of a data directory on this machine.
     Owner(OwnerTarget),
     /// A remote server.
@@ -71,7 +71,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    fn into(self, mut builder: reqwest::ClientBuilder) -> Result<ClientBuilder, ClientError> {
+    fn apply_to(self, mut builder: reqwest::ClientBuilder) -> Result<ClientBuilder, ClientError> {
         if let Some(pem) = &self.ca {
             let certificates = reqwest::Certificate::from_pem_bundle(pem)
                 .map_err(|error| ClientError::Setup(format!("ca: {error}")))?;
@@ -89,13 +89,13 @@ impl Credentials {
 /// A client of one owner or server. Cheap to clone; clones share connections.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientInner>,
 }
 
-struct Inner {
+struct ClientInner {
     http: reqwest::Client,
     base: Url,
-    target: Target,
+    target: ClientTarget,
     /// Prefix of this client's minted keys, which differs from every other client's.
     key_prefix: String,
     keys_minted: AtomicU64,
@@ -111,7 +111,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError::Setup`] if TLS cannot be set up on this machine.
-    pub fn new(target: Target, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
+    pub fn new(target: ClientTarget, key_prefix: impl Into<String>) -> Result<Self, ClientError> {
         Self::with_credentials(target, key_prefix, Credentials::default())
     }
 
@@ -120,14 +120,14 @@ impl Client {
     /// # Errors
     /// [`ClientError::Setup`], also for an invalid token or certificate.
     pub fn with_credentials(
-        target: Target,
+        target: ClientTarget,
         key_prefix: impl Into<String>,
         shown: Credentials,
     ) -> Result<Self, ClientError> {
         // An error means that it is already installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = shown
-            .into(reqwest::Client::builder())?
+            .apply_to(reqwest::Client::builder())?
             .no_proxy()
             .user_agent(concat!("sessionlog/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
@@ -135,18 +135,18 @@ impl Client {
             .pool_idle_timeout(IDLE_CONNECTION)
             .redirect(reqwest::redirect::Policy::none());
         let (builder, base) = match &target {
-            Target::Owner(owner) => {
+            ClientTarget::Owner(owner) => {
                 let base = Url::parse("http://localhost/").expect("a constant that parses");
                 (builder.unix_socket(owner.socket.as_path()), base)
             }
-            Target::Server(url) => (builder, url.clone()),
+            ClientTarget::Server(url) => (builder, url.clone()),
         };
         // Plain HTTP needs no certificates: reading the machine's, hundreds of files, would take
         // most of the time of a short-lived front end.
         let builder = if base.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
         let http = builder.build().map_err(|error| ClientError::Setup(error.to_string()))?;
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(ClientInner {
                 http,
                 base,
                 target,
@@ -169,8 +169,8 @@ impl Client {
     #[must_use]
     pub fn address(&self) -> String {
         match &self.inner.target {
-            Target::Owner(owner) => owner.data_dir.display().to_string(),
-            Target::Server(url) => url.to_string(),
+            ClientTarget::Owner(owner) => owner.data_dir.display().to_string(),
+            ClientTarget::Server(url) => url.to_string(),
         }
     }
 }

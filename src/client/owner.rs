@@ -16,26 +16,29 @@ use tokio::{
     net::UnixStream,
 };
 
-use super::{Client, ClientError, Request, StartReport, Target, error::OWNED, request::Failure};
-use crate::verbs::{NoQuery, Nowhere, admin};
+use super::{
+    Client, ClientError, ClientTarget, HttpRequest, StartReport, error::OWNED,
+    request::AttemptError,
+};
+use crate::verbs::{NoParams, NoQuery, admin};
 
 /// Time limit for an owner to open its data directory; its starter waits no longer.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit for an owner to return its report.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most bytes of the line with the start report.
+/// Maximum bytes of the line with the start report.
 const REPORT_BYTES_MAX: u64 = 64 << 10;
 
 /// The owner that a client needs.
 #[derive(Clone, Debug)]
 pub struct OwnerTarget {
-    /// A path of its socket that is short enough to connect to.
+    /// A path of the socket that is short enough to connect to.
     pub socket: PathBuf,
     /// Keeps the descriptor open that `socket` leads through, if any.
     pub directory: Option<Arc<OwnedFd>>,
     /// The data directory, for messages.
     pub data_dir: PathBuf,
-    /// The settings that an owner must share with its front ends, `name=value`.
+    /// Settings that an owner must share with its front ends, as `name=value` pairs.
     pub config_digest: String,
     /// Command that starts an owner if none answers; `None` never starts one.
     pub start: Option<OwnerStart>,
@@ -45,28 +48,28 @@ pub struct OwnerTarget {
 /// `{"ready":true}`, to standard output, takes the lock first and binds the socket after.
 #[derive(Clone, Debug)]
 pub struct OwnerStart {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// Its `argv[0]`.
+    /// `argv[0]` of the process.
     pub name: OsString,
-    /// Its arguments.
+    /// Arguments of the process.
     pub arguments: Vec<OsString>,
-    /// Its whole environment.
+    /// Complete environment of the process.
     pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Report of an owner of any version about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OwnerReport {
-    /// Its version.
+    /// Version of the owner.
     pub version: String,
-    /// Its process.
+    /// Process id of the owner.
     pub pid: u64,
-    /// True if a front end started it and it exits when idle.
+    /// True if a front end started the owner, which then exits when idle.
     pub on_demand: bool,
-    /// Its URL for HTTP and MCP, if it listens on one.
+    /// URL for HTTP and MCP, if the owner listens on one.
     pub url: Option<String>,
-    /// Its settings that front ends compare, `name=value`.
+    /// Settings that front ends compare, as `name=value` pairs.
     pub config_digest: String,
 }
 
@@ -76,10 +79,10 @@ impl Client {
     /// # Errors
     /// [`ClientError::Unreachable`] if no process listens, [`ClientError::OwnerSilent`] if one
     /// listens and does not answer.
-    pub async fn owner(&self) -> Result<OwnerReport, ClientError> {
-        let request = Request::from_verb::<admin::Owner>(&Nowhere {}, &NoQuery {}, &());
+    pub async fn fetch_owner_report(&self) -> Result<OwnerReport, ClientError> {
+        let request = HttpRequest::from_verb::<admin::GetOwner>(&NoParams {}, &NoQuery {}, &());
         let answer = match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
-            Ok(answer) => answer.map_err(Failure::error)?,
+            Ok(answer) => answer.map_err(AttemptError::into_error)?,
             Err(_) => return Err(self.silent_owner_error().await),
         };
         serde_json::from_slice(&answer.body).map_err(|_| ClientError::Foreign {
@@ -92,8 +95,8 @@ impl Client {
     async fn silent_owner_error(&self) -> ClientError {
         let seconds = PROBE_TIMEOUT.as_secs();
         let who = match &self.inner.target {
-            Target::Server(_) => "the server".to_owned(),
-            Target::Owner(target) => {
+            ClientTarget::Server(_) => "the server".to_owned(),
+            ClientTarget::Owner(target) => {
                 let connecting = UnixStream::connect(&target.socket);
                 let connected = tokio::time::timeout(PROBE_TIMEOUT, connecting).await;
                 let peer = connected.ok().and_then(|stream| stream.ok()?.peer_cred().ok()?.pid());
@@ -108,16 +111,16 @@ impl Client {
     /// # Errors
     /// [`ClientError::Refused`] from an owner not started on demand; [`ClientError::Unreachable`].
     pub async fn step_down(&self) -> Result<(), ClientError> {
-        let request = Request::from_verb::<admin::StepDown>(&Nowhere {}, &NoQuery {}, &());
+        let request = HttpRequest::from_verb::<admin::StepDown>(&NoParams {}, &NoQuery {}, &());
         match tokio::time::timeout(PROBE_TIMEOUT, self.send_once(&request)).await {
-            Ok(answer) => answer.map(drop).map_err(Failure::error),
+            Ok(answer) => answer.map(drop).map_err(AttemptError::into_error),
             Err(_) => Err(self.silent_owner_error().await),
         }
     }
 
     /// Checks that the owner fits; starts one if none answers.
-    pub(super) async fn find_owner(&self) -> Result<(), Failure> {
-        let Target::Owner(target) = &self.inner.target else { return Ok(()) };
+    pub(super) async fn find_owner(&self) -> Result<(), AttemptError> {
+        let ClientTarget::Owner(target) = &self.inner.target else { return Ok(()) };
         if self.inner.owner_fits.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -125,9 +128,9 @@ impl Client {
         if self.inner.owner_fits.load(Ordering::Acquire) {
             return Ok(());
         }
-        match self.owner().await {
+        match self.fetch_owner_report().await {
             Ok(report) => {
-                check_fit(target, &report).map_err(Failure::Final)?;
+                check_compatible(target, &report).map_err(AttemptError::Final)?;
                 self.inner.owner_fits.store(true, Ordering::Release);
                 Ok(())
             }
@@ -137,14 +140,14 @@ impl Client {
                     None => reason,
                 };
                 // Started here or by another client concurrently: another attempt finds it.
-                Err(Failure::Again(unreachable(target, reason)))
+                Err(AttemptError::Again(unreachable_error(target, reason)))
             }
-            Err(error) => Err(Failure::Final(error)),
+            Err(error) => Err(AttemptError::Final(error)),
         }
     }
 }
 
-fn check_fit(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientError> {
+fn check_compatible(target: &OwnerTarget, report: &OwnerReport) -> Result<(), ClientError> {
     let ours = env!("CARGO_PKG_VERSION");
     let mismatch = |what, ours: &str, theirs: &str| ClientError::OwnerMismatch {
         what,
@@ -173,14 +176,17 @@ fn differing_settings(list: &str, other: &str) -> String {
     list.split(' ').filter(|setting| !known(setting)).collect::<Vec<_>>().join(" ")
 }
 
-fn unreachable(target: &OwnerTarget, reason: String) -> ClientError {
+fn unreachable_error(target: &OwnerTarget, reason: String) -> ClientError {
     ClientError::Unreachable { address: target.data_dir.display().to_string(), reason }
 }
 
 /// Starts an owner and waits for its report. Returns a reason for which the owner may not be
 /// reachable yet, if known.
-async fn start_owner(start: &OwnerStart, target: &OwnerTarget) -> Result<Option<String>, Failure> {
-    let unreachable = |reason: String| unreachable(target, reason);
+async fn start_owner(
+    start: &OwnerStart,
+    target: &OwnerTarget,
+) -> Result<Option<String>, AttemptError> {
+    let unreachable = |reason: String| unreachable_error(target, reason);
     let mut command = tokio::process::Command::new(&start.program);
     command
         .arg0(&start.name)
@@ -192,29 +198,29 @@ async fn start_owner(start: &OwnerStart, target: &OwnerTarget) -> Result<Option<
         .stdout(Stdio::piped())
         .stderr(Stdio::null());
     let mut child = command.spawn().map_err(|error| {
-        Failure::Final(unreachable(format!("its owner cannot be started: {error}")))
+        AttemptError::Final(unreachable(format!("its owner cannot be started: {error}")))
     })?;
     let Some(stdout) = child.stdout.take() else {
-        return Err(Failure::Again(unreachable("its owner said nothing".to_owned())));
+        return Err(AttemptError::Again(unreachable("its owner said nothing".to_owned())));
     };
     let mut line = String::new();
     let mut reader = BufReader::new(tokio::io::AsyncReadExt::take(stdout, REPORT_BYTES_MAX));
     match tokio::time::timeout(START_TIMEOUT, reader.read_line(&mut line)).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => return Err(Failure::Again(unreachable(error.to_string()))),
+        Ok(Err(error)) => return Err(AttemptError::Again(unreachable(error.to_string()))),
         Err(_) => {
             let reason = "its owner is still opening the data directory; try again later";
-            return Err(Failure::Final(unreachable(reason.to_owned())));
+            return Err(AttemptError::Final(unreachable(reason.to_owned())));
         }
     }
-    match StartReport::read(&line) {
+    match StartReport::parse(&line) {
         Some(report) if report.code != OWNED => {
-            Err(Failure::Final(ClientError::OwnerNotStarted(Box::new(report))))
+            Err(AttemptError::Final(ClientError::OwnerNotStarted(Box::new(report))))
         }
         None if line.is_empty() => {
             // It exited before its report; the next attempt shows if that is permanent.
             let ended = child.wait().await.map_or_else(|e| e.to_string(), |code| code.to_string());
-            Err(Failure::Again(unreachable(format!("its owner ended at once ({ended})"))))
+            Err(AttemptError::Again(unreachable(format!("its owner ended at once ({ended})"))))
         }
         Some(_) => {
             let reason = "its owner does not answer; if that lasts, look at what holds LOCK there";
@@ -245,12 +251,12 @@ mod tests {
             config_digest: digest.to_owned(),
         };
         let ours = env!("CARGO_PKG_VERSION");
-        assert!(check_fit(&target, &report(ours, "a=1 b=2")).is_ok());
+        assert!(check_compatible(&target, &report(ours, "a=1 b=2")).is_ok());
         for (report, named) in [
             (report("9.9.9", "a=1 b=2"), "version 9.9.9"),
             (report(ours, "a=1 b=3"), "configuration b=3, this program has b=2;"),
         ] {
-            let error = check_fit(&target, &report).expect_err("refused").to_string();
+            let error = check_compatible(&target, &report).expect_err("refused").to_string();
             assert!(error.contains(named) && error.contains("kill 7"), "{error}");
         }
     }
@@ -258,7 +264,7 @@ mod tests {
     #[test]
     fn a_start_report_round_trips() {
         let report = StartReport { code: "x".into(), message: "a \"b\"".into(), exit: 3 };
-        assert_eq!(StartReport::read(&report.to_line()), Some(report));
-        assert_eq!(StartReport::read("{\"ready\":true}"), None);
+        assert_eq!(StartReport::parse(&report.to_line()), Some(report));
+        assert_eq!(StartReport::parse("{\"ready\":true}"), None);
     }
 }

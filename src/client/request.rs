@@ -1,5 +1,5 @@
-//! One call: built, sent, repeated while that can help, and its answer read. It must not interpret
-//! an answer beyond success and refusal.
+//! Builds and sends one call, repeats it while that can help, and reads the answer. It must not
+//! interpret an answer beyond success and refusal.
 
 use std::{pin::Pin, sync::atomic::Ordering, time::Duration};
 
@@ -9,7 +9,7 @@ use reqwest::{Method, header::CONTENT_TYPE};
 use serde_json::Value;
 use tokio::time::{Sleep, sleep};
 
-use super::{Client, ClientError, IDEMPOTENCY_KEY, Refusal, Target, error::OUTCOME_UNKNOWN};
+use super::{Client, ClientError, ClientTarget, IDEMPOTENCY_KEY, Refusal, error::OUTCOME_UNKNOWN};
 use crate::{
     api::sessions::SessionDeleted,
     event::SessionId,
@@ -21,7 +21,7 @@ const BACKOFF_MAX: Duration = Duration::from_millis(250);
 /// Time for which a call is repeated after its first failure, while an owner is started or
 /// replaced.
 const PATIENCE_OWNER: Duration = Duration::from_secs(30);
-/// The same for a server, which this program cannot start.
+/// Time for which a call to a server is repeated: this program cannot start one.
 const PATIENCE_SERVER: Duration = Duration::from_secs(3);
 
 /// Time after which the client checks that the process that received the call still answers.
@@ -36,7 +36,7 @@ pub fn session_path(session: &SessionId, rest: &str) -> String {
 
 /// Escapes a name as one segment of a path.
 #[must_use]
-pub fn path_part(name: &str) -> String {
+pub fn escape_path_segment(name: &str) -> String {
     const ESCAPED: &AsciiSet =
         &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(name, ESCAPED).to_string()
@@ -44,7 +44,7 @@ pub fn path_part(name: &str) -> String {
 
 /// One HTTP call.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct HttpRequest {
     method: Method,
     changes: bool,
     path: String,
@@ -53,7 +53,7 @@ pub struct Request {
     body: Option<(Bytes, &'static str)>,
 }
 
-impl Request {
+impl HttpRequest {
     /// Creates a call that changes nothing.
     #[must_use]
     pub fn get(path: impl Into<String>) -> Self {
@@ -80,7 +80,7 @@ impl Request {
 
     /// Marks the call as one that changes nothing, for any method.
     #[must_use]
-    pub fn that_only_reads(self) -> Self {
+    pub fn read_only(self) -> Self {
         Self { changes: false, ..self }
     }
 
@@ -126,7 +126,7 @@ impl Request {
         (self.method == Method::DELETE && !id.contains('/')).then_some(id)
     }
 
-    fn has_key(&self) -> bool {
+    fn has_idempotency_key(&self) -> bool {
         self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(IDEMPOTENCY_KEY))
     }
 }
@@ -136,20 +136,20 @@ impl Request {
 pub struct HttpAnswer {
     /// The HTTP status, 2xx.
     pub status: u16,
-    /// The body's bytes.
+    /// Bytes of the body.
     pub body: Bytes,
 }
 
 /// Failure of one attempt.
-pub(super) enum Failure {
+pub(super) enum AttemptError {
     /// Another attempt may succeed.
     Again(ClientError),
     /// Another attempt cannot succeed.
     Final(ClientError),
 }
 
-impl Failure {
-    pub(super) fn error(self) -> ClientError {
+impl AttemptError {
+    pub(super) fn into_error(self) -> ClientError {
         match self {
             Self::Again(error) | Self::Final(error) => error,
         }
@@ -183,8 +183,8 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn send(&self, mut request: Request) -> Result<HttpAnswer, ClientError> {
-        if request.changes && !request.has_key() {
+    pub async fn send(&self, mut request: HttpRequest) -> Result<HttpAnswer, ClientError> {
+        if request.changes && !request.has_idempotency_key() {
             request = request.header(IDEMPOTENCY_KEY, self.mint_key());
         }
         let mut backoff = self.backoff();
@@ -195,9 +195,9 @@ impl Client {
         loop {
             let failure = match self.attempt(&request, &mut sent_before).await {
                 Ok(answer) => return Ok(answer),
-                Err(Failure::Final(error)) if is_conclusive(&error) => return Err(error),
-                Err(Failure::Final(error)) => return Err(unknown.unwrap_or(error)),
-                Err(Failure::Again(error)) => error,
+                Err(AttemptError::Final(error)) if is_conclusive(&error) => return Err(error),
+                Err(AttemptError::Final(error)) => return Err(unknown.unwrap_or(error)),
+                Err(AttemptError::Again(error)) => error,
             };
             self.inner.owner_fits.store(false, Ordering::Release);
             let failure = match unknown.take() {
@@ -215,7 +215,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn text(&self, request: Request) -> Result<String, ClientError> {
+    pub async fn text(&self, request: HttpRequest) -> Result<String, ClientError> {
         let answer = self.send(request).await?;
         String::from_utf8(answer.body.into()).map_err(|error| ClientError::Foreign {
             address: self.address(),
@@ -227,7 +227,7 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn json(&self, request: Request) -> Result<Value, ClientError> {
+    pub async fn json(&self, request: HttpRequest) -> Result<Value, ClientError> {
         let answer = self.send(request).await?;
         if answer.body.is_empty() {
             return Ok(Value::Null);
@@ -240,21 +240,21 @@ impl Client {
 
     pub(super) fn backoff(&self) -> Backoff {
         let patience = match self.inner.target {
-            Target::Owner(_) => PATIENCE_OWNER,
-            Target::Server(_) => PATIENCE_SERVER,
+            ClientTarget::Owner(_) => PATIENCE_OWNER,
+            ClientTarget::Server(_) => PATIENCE_SERVER,
         };
         Backoff { next: BACKOFF_FIRST, patience, end: None }
     }
 
     async fn attempt(
         &self,
-        request: &Request,
+        request: &HttpRequest,
         sent_before: &mut bool,
-    ) -> Result<HttpAnswer, Failure> {
+    ) -> Result<HttpAnswer, AttemptError> {
         self.find_owner().await?;
         let again = std::mem::replace(sent_before, true);
         match self.send_watched(request).await {
-            Err(Failure::Final(ClientError::Refused(refusal)))
+            Err(AttemptError::Final(ClientError::Refused(refusal)))
                 if again && refusal.code == "session_deleted" =>
             {
                 // The answer to the first attempt was lost; this refusal shows that it succeeded.
@@ -265,7 +265,7 @@ impl Client {
                 });
                 let body = deleted.and_then(|deleted| serde_json::to_vec(&deleted).ok());
                 let answer = body.map(|body| HttpAnswer { status: 200, body: body.into() });
-                answer.ok_or(Failure::Final(ClientError::Refused(refusal)))
+                answer.ok_or(AttemptError::Final(ClientError::Refused(refusal)))
             }
             other => other,
         }
@@ -273,31 +273,39 @@ impl Client {
 
     /// Makes one attempt, and checks periodically that the process still answers: a call may take
     /// long, but must not wait for a stopped process.
-    async fn send_watched(&self, request: &Request) -> Result<HttpAnswer, Failure> {
+    async fn send_watched(&self, request: &HttpRequest) -> Result<HttpAnswer, AttemptError> {
         let mut call = std::pin::pin!(self.send_once(request));
         loop {
             if let Ok(answer) = tokio::time::timeout(SILENCE, &mut call).await {
                 return answer;
             }
-            if let Err(mut silent @ ClientError::OwnerSilent { .. }) = self.owner().await {
+            if let Err(mut silent @ ClientError::OwnerSilent { .. }) =
+                self.fetch_owner_report().await
+            {
                 if let ClientError::OwnerSilent { in_doubt, .. } = &mut silent {
                     *in_doubt = request.changes;
                 }
-                return Err(Failure::Final(silent));
+                return Err(AttemptError::Final(silent));
             }
         }
     }
 
     /// Makes one attempt, without checking the owner.
-    pub(super) async fn send_once(&self, request: &Request) -> Result<HttpAnswer, Failure> {
-        let response = self.open(request).await?;
+    pub(super) async fn send_once(
+        &self,
+        request: &HttpRequest,
+    ) -> Result<HttpAnswer, AttemptError> {
+        let response = self.receive_head(request).await?;
         let status = response.status().as_u16();
-        let body = response.bytes().await.map_err(|error| self.lost(&error))?;
-        self.judge(status, body)
+        let body = response.bytes().await.map_err(|error| self.classify_lost(&error))?;
+        self.classify_answer(status, body)
     }
 
     /// Sends a call and returns once the head of the answer is received.
-    pub(super) async fn open(&self, request: &Request) -> Result<reqwest::Response, Failure> {
+    pub(super) async fn receive_head(
+        &self,
+        request: &HttpRequest,
+    ) -> Result<reqwest::Response, AttemptError> {
         let mut url = self.inner.base.clone();
         let path = format!("{}{}", url.path().trim_end_matches('/'), request.path);
         url.set_path(&path);
@@ -311,33 +319,37 @@ impl Client {
         if let Some((body, content_type)) = &request.body {
             builder = builder.header(CONTENT_TYPE, *content_type).body(body.clone());
         }
-        builder.send().await.map_err(|error| self.lost(&error))
+        builder.send().await.map_err(|error| self.classify_lost(&error))
     }
 
-    pub(super) fn judge(&self, status: u16, body: Bytes) -> Result<HttpAnswer, Failure> {
+    pub(super) fn classify_answer(
+        &self,
+        status: u16,
+        body: Bytes,
+    ) -> Result<HttpAnswer, AttemptError> {
         if (200..300).contains(&status) {
             return Ok(HttpAnswer { status, body });
         }
-        let Some(refusal) = Refusal::read(status, &body) else {
+        let Some(refusal) = Refusal::parse(status, &body) else {
             let reason = format!("HTTP status {status} without an error we know");
             let error = ClientError::Foreign { address: self.address(), reason };
-            return Err(Failure::Final(error));
+            return Err(AttemptError::Final(error));
         };
         // An owner that is leaving reports it; the next one does the work. An owner that does not
         // know the outcome of a call may know it at the next attempt, from the call's key.
         let again = matches!(&*refusal.code, "owner_unavailable" | OUTCOME_UNKNOWN);
         let error = ClientError::Refused(Box::new(refusal));
-        Err(if again { Failure::Again(error) } else { Failure::Final(error) })
+        Err(if again { AttemptError::Again(error) } else { AttemptError::Final(error) })
     }
 
     /// Classifies an attempt without an answer: another one may follow, as calls are repeatable.
-    pub(super) fn lost(&self, error: &reqwest::Error) -> Failure {
+    pub(super) fn classify_lost(&self, error: &reqwest::Error) -> AttemptError {
         let unreachable =
             ClientError::Unreachable { address: self.address(), reason: root_cause(error) };
         if error.is_builder() || error.is_timeout() && !error.is_connect() {
-            return Failure::Final(unreachable);
+            return AttemptError::Final(unreachable);
         }
-        Failure::Again(unreachable)
+        AttemptError::Again(unreachable)
     }
 }
 

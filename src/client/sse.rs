@@ -5,30 +5,30 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 
-/// Most bytes of an event that is parsed. A longer one is returned in parts, without data.
+/// Maximum bytes of an event that is parsed. A longer one is returned in parts, without data.
 const EVENT_BYTES_MAX: usize = 64 << 20;
 
 /// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SseEvent {
-    /// `event:`; empty when absent.
+    /// Value of the field `event`; empty when absent.
     pub name: String,
-    /// `id:`.
+    /// Value of the field `id`.
     pub id: Option<String>,
-    /// `data:` lines, joined.
+    /// Values of the fields `data`, joined by line breaks.
     pub data: String,
-    /// Its source bytes, including the empty line after it.
+    /// Source bytes of the event, including the empty line after it.
     pub raw: Vec<u8>,
     /// True for a part of an event that is too long to be parsed.
     pub is_part: bool,
 }
 
 impl SseEvent {
-    fn part(raw: Vec<u8>) -> Self {
+    fn from_part(raw: Vec<u8>) -> Self {
         Self { raw, is_part: true, ..Self::default() }
     }
 
-    /// Returns true if it has only comments.
+    /// Returns true if the event has only comments.
     pub(super) fn is_empty(&self) -> bool {
         self.name.is_empty() && self.id.is_none() && self.data.is_empty()
     }
@@ -68,7 +68,7 @@ pub struct SseEvents {
     seen: usize,
     /// Set if a part of the event was returned: true if that part ended within a line.
     within: Option<bool>,
-    /// The id of the latest event that had one.
+    /// Id of the latest event that has one.
     pub last_id: Option<String>,
     /// Time to wait before a reconnect, as set by the server.
     pub retry: Option<Duration>,
@@ -77,12 +77,12 @@ pub struct SseEvents {
 
 impl Default for SseEvents {
     fn default() -> Self {
-        Self::bounded(EVENT_BYTES_MAX)
+        Self::with_limit(EVENT_BYTES_MAX)
     }
 }
 
 impl SseEvents {
-    fn bounded(bytes_max: usize) -> Self {
+    fn with_limit(bytes_max: usize) -> Self {
         let (buffer, line, seen) = (BytesMut::new(), 0, 0);
         Self { buffer, line, seen, within: None, last_id: None, retry: None, bytes_max }
     }
@@ -91,17 +91,17 @@ impl SseEvents {
     pub fn push(&mut self, bytes: &[u8]) -> Vec<SseEvent> {
         self.buffer.extend_from_slice(bytes);
         let mut events = Vec::new();
-        while let Some(end) = self.end() {
+        while let Some(end) = self.find_event_end() {
             let raw = self.buffer.split_to(end).to_vec();
             events.push(match self.within.take() {
-                Some(_) => SseEvent::part(raw),
-                None => self.event(raw),
+                Some(_) => SseEvent::from_part(raw),
+                None => self.parse_event(raw),
             });
         }
         if self.buffer.len() > self.bytes_max {
             let raw = self.take_rest();
             self.within = Some(raw.last() != Some(&b'\n'));
-            events.push(SseEvent::part(raw));
+            events.push(SseEvent::from_part(raw));
         }
         events
     }
@@ -113,7 +113,7 @@ impl SseEvents {
     }
 
     /// Returns the end of the first event: after its empty line.
-    fn end(&mut self) -> Option<usize> {
+    fn find_event_end(&mut self) -> Option<usize> {
         while let Some(more) = self.buffer.get(self.seen..)?.iter().position(|byte| *byte == b'\n')
         {
             let (begin, end) = (self.line, self.seen + more);
@@ -129,7 +129,7 @@ impl SseEvents {
         None
     }
 
-    fn event(&mut self, raw: Vec<u8>) -> SseEvent {
+    fn parse_event(&mut self, raw: Vec<u8>) -> SseEvent {
         let text = String::from_utf8_lossy(&raw);
         let mut event = SseEvent::default();
         let mut data: Vec<&str> = Vec::new();
@@ -158,7 +158,7 @@ mod tests {
     fn an_oversized_event_is_passed_on_in_parts_without_data() {
         let text = format!("data: 1\n\ndata: {0}\ndata: {0}\n\ndata: 2\n\n", "x".repeat(50));
         for size in [1, 2, 7, 20, 1_000] {
-            let mut events = SseEvents::bounded(30);
+            let mut events = SseEvents::with_limit(30);
             let read: Vec<SseEvent> =
                 text.as_bytes().chunks(size).flat_map(|chunk| events.push(chunk)).collect();
             let raw: Vec<u8> = read.iter().flat_map(|event| event.raw.clone()).collect();

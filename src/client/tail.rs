@@ -7,14 +7,14 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value;
 
 use super::{
-    Client, ClientError, Refusal, Request,
-    request::{Backoff, Failure},
+    Client, ClientError, HttpRequest, Refusal,
+    request::{AttemptError, Backoff},
     session_path,
     sse::{SseEvent, SseEvents},
 };
 use crate::event::SessionId;
 
-/// Most bytes of one line: the largest event, fully escaped, stays below it.
+/// Maximum bytes of one line: the largest event, fully escaped, is shorter.
 const LINE_BYTES_MAX: usize = 32 << 20;
 
 /// An answer being received: server-sent events, lines, or bytes of announced length.
@@ -70,7 +70,7 @@ impl AnswerStream {
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] if the connection broke, or a line is too long.
-    pub async fn line(&mut self) -> Result<Option<String>, ClientError> {
+    pub async fn next_line(&mut self) -> Result<Option<String>, ClientError> {
         let mut scanned = 0;
         loop {
             let unseen = self.buffer.get(scanned..).unwrap_or_default();
@@ -118,7 +118,7 @@ impl TailItem {
 
 /// A session followed from a position on: every event once, in order, through crashes and
 /// replacements of the owner.
-pub struct Tail {
+pub struct SessionTail {
     client: Client,
     session: SessionId,
     types: Vec<String>,
@@ -132,13 +132,13 @@ impl Client {
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn stream(&self, request: &Request) -> Result<AnswerStream, ClientError> {
+    pub async fn stream(&self, request: &HttpRequest) -> Result<AnswerStream, ClientError> {
         let mut backoff = self.backoff();
         loop {
             let failure = match self.open_stream(request).await {
                 Ok(stream) => return Ok(stream),
-                Err(Failure::Final(error)) => return Err(error),
-                Err(Failure::Again(error)) => error,
+                Err(AttemptError::Final(error)) => return Err(error),
+                Err(AttemptError::Again(error)) => error,
             };
             self.inner.owner_fits.store(false, std::sync::atomic::Ordering::Release);
             if !backoff.wait().await {
@@ -147,16 +147,16 @@ impl Client {
         }
     }
 
-    async fn open_stream(&self, request: &Request) -> Result<AnswerStream, Failure> {
+    async fn open_stream(&self, request: &HttpRequest) -> Result<AnswerStream, AttemptError> {
         self.find_owner().await?;
-        let response = self.open(request).await?;
+        let response = self.receive_head(request).await?;
         let status = response.status().as_u16();
         if status != 200 {
-            let body: Bytes = response.bytes().await.map_err(|error| self.lost(&error))?;
-            self.judge(status, body)?;
+            let body: Bytes = response.bytes().await.map_err(|error| self.classify_lost(&error))?;
+            self.classify_answer(status, body)?;
             let reason = format!("HTTP status {status} where a stream was asked for");
             let error = ClientError::Foreign { address: self.address(), reason };
-            return Err(Failure::Final(error));
+            return Err(AttemptError::Final(error));
         }
         let (buffer, events, read) = (BytesMut::new(), SseEvents::default(), VecDeque::new());
         Ok(AnswerStream { response, buffer, events, read, address: self.address() })
@@ -171,9 +171,9 @@ impl Client {
         session: &SessionId,
         from: Option<&str>,
         types: &[String],
-    ) -> Result<Tail, ClientError> {
+    ) -> Result<SessionTail, ClientError> {
         // The point is resolved once, so that a resumed stream continues at the same position.
-        let request = Request::get(session_path(session, "/events"))
+        let request = HttpRequest::get(session_path(session, "/events"))
             .query("from", from.unwrap_or("end"))
             .query("limit", 1);
         let slice = self.json(request).await?;
@@ -181,7 +181,7 @@ impl Client {
         let lost = slice.pointer("/gaps/0/from").and_then(Value::as_u64);
         let next = first.into_iter().chain(lost).min();
         let next = next.or_else(|| slice.get("next_position").and_then(Value::as_u64));
-        Ok(Tail {
+        Ok(SessionTail {
             client: self.clone(),
             session: session.clone(),
             types: types.to_vec(),
@@ -192,7 +192,7 @@ impl Client {
     }
 }
 
-impl Tail {
+impl SessionTail {
     /// Waits for the next event or gap, and returns it.
     ///
     /// # Errors
@@ -202,8 +202,9 @@ impl Tail {
             let stream = match &mut self.stream {
                 Some(stream) => stream,
                 none => {
-                    let mut request = Request::get(session_path(&self.session, "/events/stream"))
-                        .query("from", self.next);
+                    let mut request =
+                        HttpRequest::get(session_path(&self.session, "/events/stream"))
+                            .query("from", self.next);
                     for kind in &self.types {
                         request = request.query("types[]", kind);
                     }
@@ -250,7 +251,7 @@ impl Tail {
             return Ok(is_news.then_some(TailItem::Gap(event.data)));
         }
         let Some(position) = event.id.as_deref().and_then(|id| id.parse::<u64>().ok()) else {
-            return match (event.name.as_str(), Refusal::read(0, event.data.as_bytes())) {
+            return match (event.name.as_str(), Refusal::parse(0, event.data.as_bytes())) {
                 ("error", Some(refusal)) => Err(ClientError::Refused(Box::new(refusal))),
                 _ => Ok(None),
             };

@@ -6,16 +6,16 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Client, ClientError, IDEMPOTENCY_KEY, Request, session_path};
+use super::{Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, session_path};
 use crate::{
     api::sessions::CreateSession,
     event::{SessionId, limits},
-    verbs::{NoQuery, Nowhere, sessions::Create},
+    verbs::{NoParams, NoQuery, sessions::Create},
 };
 
 /// Header with the fencing token of the caller's lease.
 pub const FENCING_TOKEN: &str = "fencing-token";
-/// Most bytes of the events of one batch: the rest is for the members around them.
+/// Maximum bytes of the events of one batch: the rest is for the members around them.
 const BATCH_BYTES_MAX: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 
 /// Writes to one session.
@@ -23,9 +23,9 @@ const BATCH_BYTES_MAX: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 pub struct SessionWriter<'a> {
     /// The client of the store.
     pub client: &'a Client,
-    /// The session.
+    /// Id of the session to write to.
     pub session: &'a SessionId,
-    /// Origin of the events, if it is not the interface.
+    /// Origin of the events, if it differs from that of the interface.
     pub origin: Option<&'static str>,
     /// Fencing token of the caller's lease of the session.
     pub fencing_token: Option<u64>,
@@ -40,15 +40,15 @@ pub struct SessionWriter<'a> {
 pub struct WrittenBatch {
     /// True if the batch was stored before and nothing was written.
     pub repeated: bool,
-    /// The position of the first event.
+    /// Position of the first event.
     pub first_position: Option<u64>,
     /// The position after the last event and the server's additions.
     pub next_position: Option<u64>,
-    /// The events.
+    /// Position of each event.
     pub data: Vec<WrittenEvent>,
     /// Notices for the user.
     pub notices: Vec<String>,
-    /// The answer's bytes.
+    /// Bytes of the answer.
     #[serde(skip)]
     pub body: Bytes,
 }
@@ -56,7 +56,7 @@ pub struct WrittenBatch {
 /// The position of a stored event.
 #[derive(Debug, Deserialize)]
 pub struct WrittenEvent {
-    /// Its position.
+    /// Position of the event.
     pub position: u64,
 }
 
@@ -85,7 +85,7 @@ impl<'a> SessionWriter<'a> {
         }
         assert_eq!(body.pop(), Some(','), "no request without events");
         body.push_str("]}");
-        let request = Request::post(session_path(self.session, "/events"));
+        let request = HttpRequest::post(session_path(self.session, "/events"));
         let request = request.query_opt("create", self.creates.then_some(true));
         let headers = [
             (IDEMPOTENCY_KEY, key.map(str::to_owned)),
@@ -118,14 +118,14 @@ impl<'a> SessionWriter<'a> {
         let events = Some(events.expect("an event is JSON")).filter(|events| !events.is_empty());
         let id = Some(self.session.to_string());
         let new = CreateSession { id, initial_events: events, ..new };
-        let request = Request::from_verb::<Create>(&Nowhere {}, &NoQuery {}, &new);
+        let request = HttpRequest::from_verb::<Create>(&NoParams {}, &NoQuery {}, &new);
         match self.client.send(self.with_origin(request)).await {
             Err(error) if error.code() == "session_exists" => Ok(false),
             answer => answer.map(|_| true),
         }
     }
 
-    fn with_origin(&self, request: Request) -> Request {
+    fn with_origin(&self, request: HttpRequest) -> HttpRequest {
         match self.origin {
             Some(origin) => request.header("Sessionlog-Origin", origin),
             None => request,
@@ -143,7 +143,7 @@ pub struct BatchRoom {
 impl BatchRoom {
     /// Reserves space for an event; false if it does not fit. The first event always fits: the
     /// store's error for one that is too large is more precise.
-    pub fn take(&mut self, event_bytes: usize) -> bool {
+    pub fn try_reserve(&mut self, event_bytes: usize) -> bool {
         self.bytes += event_bytes + 1;
         self.events += 1;
         self.events == 1 || self.events <= limits::BATCH_EVENTS_MAX && self.bytes <= BATCH_BYTES_MAX
@@ -163,7 +163,7 @@ impl<'a, T> BatchParts<'a, T> {
         let (mut left, mut rest) = (Vec::new(), events);
         while !rest.is_empty() {
             let mut room = BatchRoom::default();
-            let fits = rest.iter().take_while(|event| room.take(bytes(event))).count();
+            let fits = rest.iter().take_while(|event| room.try_reserve(bytes(event))).count();
             let (part, after) = rest.split_at(fits);
             left.push(part);
             rest = after;
@@ -202,7 +202,7 @@ mod tests {
 
     const EVENTS_MAX: usize = limits::BATCH_EVENTS_MAX;
 
-    fn parts(sizes: &[usize]) -> BatchParts<'_, usize> {
+    fn split_sizes(sizes: &[usize]) -> BatchParts<'_, usize> {
         BatchParts::new(sizes, |bytes| *bytes)
     }
 
@@ -220,14 +220,14 @@ mod tests {
             (vec![BATCH_BYTES_MAX - 1, 0], vec![1, 1]),
             (vec![20 << 20, 1], vec![1, 1]),
         ] {
-            assert_eq!(parts(&sizes).map(<[_]>::len).collect::<Vec<_>>(), expected);
+            assert_eq!(split_sizes(&sizes).map(<[_]>::len).collect::<Vec<_>>(), expected);
         }
     }
 
     #[test]
     fn a_part_divides_into_halves_but_a_single_event_does_not() {
         let sizes = [1, 2, 3, 4, 5];
-        let (mut parts, mut seen) = (parts(&sizes), Vec::new());
+        let (mut parts, mut seen) = (split_sizes(&sizes), Vec::new());
         while let Some(part) = parts.next() {
             if !part.contains(&4) || !parts.divide(part) {
                 seen.push(part);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::Clock;
 use crate::event::Timestamp;
 
-/// The machine's clocks.
+/// Wall clock and monotonic clock of the machine.
 pub struct SystemClock {
     start: Instant,
 }

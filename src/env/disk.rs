@@ -19,8 +19,8 @@ use rustix::{
 };
 
 use super::{
-    DirEntry, File, LOCK_FILE, Lock, LockRule, Mapped, Short, Storage, copy_of, files::Free, map,
-    with_shortage,
+    DirEntry, DiskShortage, File, LOCK_FILE, Lock, LockRule, Mapped, Storage, files::FreeSpace,
+    map, read_copy, with_shortage,
 };
 
 /// Flags of every file opened: no link is followed, no child process inherits it, and opening a
@@ -36,8 +36,8 @@ const INODES_MIN: u64 = 2;
 
 /// A data directory on the real disk.
 pub struct DataDir {
-    /// Held open since start: every path starts here, and `syncfs` through it reports a writeback
-    /// error of any file since then.
+    /// Open since the start: paths are resolved from here, and `syncfs` through it reports every
+    /// writeback error since then.
     root: OwnedFd,
     lock_rule: LockRule,
 }
@@ -61,8 +61,8 @@ impl DataDir {
         Self { lock_rule, ..self }
     }
 
-    /// Locks the directory itself. `None` when another process holds it; `Some(None)` when the file
-    /// system cannot lock a directory and the rule accepts that.
+    /// Locks the directory itself. Returns `None` when another process holds it; `Some(None)` when
+    /// the file system cannot lock a directory and the rule accepts that.
     ///
     /// The descriptor is read-only, which `flock` takes and an open-file-description lock does
     /// not. The lock belongs to the directory's inode, so that it holds across bind mounts, process
@@ -73,11 +73,11 @@ impl DataDir {
             Ok(()) => Ok(Some(Some(opened))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(_) if self.lock_rule == LockRule::FileOnly => Ok(Some(None)),
-            Err(error) => Err(no_directory_lock(error)),
+            Err(error) => Err(directory_lock_error(error)),
         }
     }
 
-    /// Runs `act` with the directory that holds `path` and the last name of `path`.
+    /// Calls `act` with the parent directory and the last name of `path`.
     fn with_parent<T>(
         &self,
         path: &str,
@@ -86,12 +86,12 @@ impl DataDir {
         check_path(path)?;
         match path.rsplit_once('/') {
             None => Ok(act(self.root.as_fd(), path)?),
-            Some((parent, name)) => Ok(act(self.directory(parent)?.as_fd(), name)?),
+            Some((parent, name)) => Ok(act(self.open_directory(parent)?.as_fd(), name)?),
         }
     }
 
-    /// Opens a directory name by name: `O_NOFOLLOW` guards the last name of a path only.
-    fn directory(&self, path: &str) -> io::Result<OwnedFd> {
+    /// Opens a directory name by name: `O_NOFOLLOW` applies only to the last name of a path.
+    fn open_directory(&self, path: &str) -> io::Result<OwnedFd> {
         let mut at = rustix::fs::openat(&self.root, ".", DIRECTORY_FLAGS, Mode::empty())?;
         if !path.is_empty() {
             check_path(path)?;
@@ -124,11 +124,11 @@ impl DataDir {
     }
 
     /// Returns the free space of the file system.
-    fn free(&self) -> io::Result<Free> {
-        Ok(Free::from_statvfs(&rustix::fs::fstatvfs(&self.root)?))
+    fn free_space(&self) -> io::Result<FreeSpace> {
+        Ok(FreeSpace::from_statvfs(&rustix::fs::fstatvfs(&self.root)?))
     }
 
-    fn file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
+    fn open_file(&self, path: &str, flags: OFlags) -> io::Result<DiskFile> {
         let walk = || {
             self.with_parent(path, |directory, name| {
                 rustix::fs::openat(directory, name, flags | FILE_FLAGS, FILE_MODE)
@@ -153,9 +153,9 @@ impl DataDir {
     }
 }
 
-/// The error of a file system that cannot lock a directory: NFS requires a writable descriptor
-/// (`EBADF`), others have no locks.
-fn no_directory_lock(error: Errno) -> io::Error {
+/// Creates the error for a file system that cannot lock a directory: NFS requires a writable
+/// descriptor (`EBADF`), others have no locks.
+fn directory_lock_error(error: Errno) -> io::Error {
     let why = format!(
         "this file system cannot lock a directory ({error}), so two servers could own it at once; \
          move the data directory to a local file system, or set lock_file_only to true"
@@ -211,26 +211,27 @@ fn sync_name(path: &Path) -> io::Result<()> {
 
 impl Storage for DataDir {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        let created = self.file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
-        let created = created.map_err(|error| with_shortage(error, || Ok(self.free()?.short())))?;
+        let created = self.open_file(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL);
+        let created =
+            created.map_err(|error| with_shortage(error, || Ok(self.free_space()?.shortage())))?;
         Ok(Box::new(created))
     }
 
     fn open(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(self.file(path, OFlags::RDWR)?))
+        Ok(Box::new(self.open_file(path, OFlags::RDWR)?))
     }
 
     fn open_read(&self, path: &str) -> io::Result<Box<dyn File>> {
-        Ok(Box::new(self.file(path, OFlags::RDONLY)?))
+        Ok(Box::new(self.open_file(path, OFlags::RDONLY)?))
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<DirEntry>> {
-        let opened = self.directory(directory)?;
+        let opened = self.open_directory(directory)?;
         let mut entries = Vec::new();
         for found in Dir::read_from(&opened)? {
             let found = found?;
             let Ok(name) = found.file_name().to_str().map(str::to_owned) else {
-                continue; // Not one of ours: every name this program makes is ASCII.
+                continue; // Not a file of this program: its names are ASCII.
             };
             if matches!(&*name, "." | "..") {
                 continue;
@@ -257,7 +258,7 @@ impl Storage for DataDir {
                 made => made,
             }
         })
-        .map_err(|error| with_shortage(error, || Ok(self.free()?.short())))
+        .map_err(|error| with_shortage(error, || Ok(self.free_space()?.shortage())))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -275,20 +276,20 @@ impl Storage for DataDir {
     }
 
     fn sync_dir(&self, directory: &str) -> io::Result<()> {
-        Ok(rustix::fs::fsync(self.directory(directory)?)?)
+        Ok(rustix::fs::fsync(self.open_directory(directory)?)?)
     }
 
-    fn room(&self, bytes: u64) -> io::Result<()> {
-        let free = self.free()?;
+    fn check_space(&self, bytes: u64) -> io::Result<()> {
+        let free = self.free_space()?;
         if free.bytes >= bytes && free.inodes.is_none_or(|inodes| inodes >= INODES_MIN) {
             return Ok(());
         }
-        let short = if free.bytes < bytes { Short::Space } else { Short::Inodes };
+        let short = if free.bytes < bytes { DiskShortage::Space } else { DiskShortage::Inodes };
         Err(with_shortage(Errno::NOSPC.into(), || Ok(short)))
     }
 
-    fn written_at(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
-        let known = self.file(path, OFlags::RDONLY)?.file.metadata()?;
+    fn change_time(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
+        let known = self.open_file(path, OFlags::RDONLY)?.file.metadata()?;
         Ok(Some((known.ctime(), known.ctime_nsec())))
     }
 
@@ -298,7 +299,7 @@ impl Storage for DataDir {
 
     fn lock(&self) -> io::Result<Option<Box<dyn Lock>>> {
         let Some(directory) = self.lock_directory()? else { return Ok(None) };
-        let held = self.file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE)?;
+        let held = self.open_file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE)?;
         match held.file.try_lock() {
             Ok(()) => Ok(Some(Box::new(HeldLock { file: held.file, directory }))),
             Err(fs::TryLockError::WouldBlock) => Ok(None),
@@ -307,7 +308,7 @@ impl Storage for DataDir {
     }
 }
 
-/// The kernel releases each lock when its last descriptor closes, also after `kill -9`.
+/// Held locks. The kernel releases each when its last descriptor closes, also after `kill -9`.
 struct HeldLock {
     file: fs::File,
     directory: Option<OwnedFd>,
@@ -382,7 +383,7 @@ impl File for DiskFile {
         Ok(())
     }
 
-    fn hurry(&self, byte_offset: u64, bytes: u64) {
+    fn start_writeback(&self, byte_offset: u64, bytes: u64) {
         // Writes dirty pages of the range back first: only clean pages can be dropped.
         if let Some(bytes) = std::num::NonZeroU64::new(bytes) {
             let _ = rustix::fs::fadvise(&self.file, byte_offset, Some(bytes), Advice::DontNeed);
@@ -404,7 +405,7 @@ impl File for DiskFile {
         if known.len() != bytes || known.nlink() != 1 || known.mode() & others != 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        map::map(&self.file, bytes)?.map_or_else(|| copy_of(self, bytes), Ok)
+        map::map(&self.file, bytes)?.map_or_else(|| read_copy(self, bytes), Ok)
     }
 }
 
@@ -413,8 +414,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_that_cannot_be_locked_is_rejected_with_an_error_naming_it() {
-        let told = no_directory_lock(Errno::BADF).to_string();
-        assert!(told.contains("cannot lock a directory") && told.contains("lock_file_only"));
+    fn the_error_for_an_unlockable_directory_names_the_cause_and_the_setting() {
+        let message = directory_lock_error(Errno::BADF).to_string();
+        assert!(message.contains("cannot lock a directory") && message.contains("lock_file_only"));
     }
 }

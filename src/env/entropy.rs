@@ -14,21 +14,22 @@ const POOLED_BYTES_MAX: usize = 64;
 /// pool. This program starts others by `exec` only, so no child has a parent's pool.
 pub struct SystemEntropy;
 
-/// Random bytes; those from `at` on are unused.
-struct Pool {
+/// Buffer of random bytes; those from `at` on are not yet returned.
+struct RandomPool {
     bytes: [u8; POOL_BYTES],
     at: usize,
 }
 
 thread_local! {
-    static POOL: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; _], at: POOL_BYTES }) };
+    static POOL: RefCell<RandomPool> =
+        const { RefCell::new(RandomPool { bytes: [0; _], at: POOL_BYTES }) };
 }
 
 fn fill_from_kernel(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("a kernel without randomness cannot run a store of secrets");
 }
 
-impl Pool {
+impl RandomPool {
     fn fill(&mut self, bytes: &mut [u8]) {
         if self.at + bytes.len() > POOL_BYTES {
             fill_from_kernel(&mut self.bytes);
@@ -74,7 +75,7 @@ mod tests {
 
     #[test]
     fn bytes_drawn_from_the_pool_are_wiped_from_it() {
-        let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES };
+        let mut pool = RandomPool { bytes: [0; POOL_BYTES], at: POOL_BYTES };
         let mut bytes = [0; 48];
         pool.fill(&mut bytes);
         assert_ne!(bytes, [0; 48]);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_drawn_outside_the_pool() {
+    fn fill_secret_does_not_use_the_pool() {
         let at = || POOL.with_borrow(|pool| pool.at);
         SystemEntropy.fill(&mut [0; 8]);
         let (before, mut secret) = (at(), [0; 32]);
@@ -94,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_rest_of_the_pool_gets_only_fresh_bytes() {
-        let mut pool = Pool { bytes: [0; POOL_BYTES], at: POOL_BYTES - 8 };
+        let mut pool = RandomPool { bytes: [0; POOL_BYTES], at: POOL_BYTES - 8 };
         let mut bytes = [0; 64];
         pool.fill(&mut bytes);
         assert!(bytes.chunks(16).all(|part| part != [0; 16]), "{bytes:?}");

@@ -12,11 +12,11 @@ use std::{
 
 use zeroize::Zeroizing;
 
-use super::Short;
+use super::DiskShortage;
 
 /// A file opened for reading, with its size for a progress bar.
 pub struct InputFile {
-    /// Its bytes.
+    /// Reader of the content.
     pub reader: Box<dyn BufRead + Send>,
     /// Size in bytes when it was opened; `None` for a pipe.
     pub bytes: Option<u64>,
@@ -40,7 +40,7 @@ pub fn open(path: &Path) -> io::Result<InputFile> {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn open_own(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>> {
+pub fn open_user_file(path: &Path) -> io::Result<Option<impl Read + io::Seek + use<>>> {
     // A pipe is opened without waiting for a writer.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
@@ -69,11 +69,7 @@ pub fn open_regular(path: &Path) -> io::Result<Option<(impl Read + use<>, u64)>>
 ///
 /// # Errors
 /// The error of the file system; `FileTooLarge` for a larger file.
-pub fn read_within(
-    directory: &Path,
-    names: &[&str],
-    bytes_max: u64,
-) -> io::Result<Option<Vec<u8>>> {
+pub fn read_below(directory: &Path, names: &[&str], bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let Some((name, folders)) = names.split_last() else { return Ok(None) };
     let is_name =
         |name: &&str| !name.is_empty() && *name != "." && *name != ".." && !name.contains('/');
@@ -117,9 +113,9 @@ pub struct FileStamp {
     changed: [(i64, i64); 2],
 }
 
-/// Returns the state of the file at a path, links followed; `None` when it cannot be seen.
+/// Returns the stamp of the file at a path, links followed; `None` if it cannot be read.
 #[must_use]
-pub fn state(path: &Path) -> Option<FileStamp> {
+pub fn file_stamp(path: &Path) -> Option<FileStamp> {
     let about = fs::metadata(path).ok()?;
     Some(FileStamp {
         is_file: about.is_file(),
@@ -154,7 +150,7 @@ pub fn read_text(path: &Path, bytes_max: u64) -> io::Result<String> {
     decode_text(read(path, bytes_max)?)
 }
 
-/// Reads a whole UTF-8 file that others may have put there; does not wait for a pipe.
+/// Reads a whole UTF-8 file that another user may have created; does not wait for a pipe.
 ///
 /// # Errors
 /// Those of [`read_text`]; `InvalidInput` for anything but a regular file.
@@ -192,29 +188,29 @@ pub fn read_private(path: &Path, bytes_max: u64) -> io::Result<Zeroizing<String>
     Ok(text)
 }
 
-/// A file being written under a temporary name next to its final one; [`Output::finish`] renames
-/// it.
-pub struct Output {
+/// A file being written under a temporary name in the same directory until
+/// [`OutputFile::finish`] renames it.
+pub struct OutputFile {
     writer: io::BufWriter<fs::File>,
     part: PathBuf,
     path: PathBuf,
     finished: bool,
 }
 
-/// Starts writing `path`, mode 0600. An existing file is unchanged until [`Output::finish`].
+/// Starts writing `path`, mode 0600. An existing file is unchanged until [`OutputFile::finish`].
 ///
 /// # Errors
 /// The error of the file system.
-pub fn create(path: &Path) -> io::Result<Output> {
+pub fn create(path: &Path) -> io::Result<OutputFile> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(format!(".part-{}", std::process::id()));
     let part = path.with_file_name(name);
     let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
     let writer = io::BufWriter::with_capacity(256 << 10, file);
-    Ok(Output { writer, part, path: path.to_path_buf(), finished: false })
+    Ok(OutputFile { writer, part, path: path.to_path_buf(), finished: false })
 }
 
-impl Write for Output {
+impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.write(bytes)
     }
@@ -224,7 +220,7 @@ impl Write for Output {
     }
 }
 
-impl Output {
+impl OutputFile {
     /// Makes the bytes durable and renames the file.
     ///
     /// # Errors
@@ -238,7 +234,7 @@ impl Output {
     }
 }
 
-impl Drop for Output {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         if !self.finished {
             // The partial output of a failed export is useless.
@@ -253,8 +249,8 @@ impl Drop for Output {
 /// # Errors
 /// The error of the file system; the file is unchanged then.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let (path, mode) = match look(path)? {
-        Some(found) => (canonical(path)?, found.mode),
+    let (path, mode) = match path_info(path)? {
+        Some(found) => (canonicalize(path)?, found.mode),
         None => (path.to_path_buf(), mode),
     };
     let mut output = create(&path)?;
@@ -329,15 +325,15 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 /// Metadata of a path, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathInfo {
-    /// A directory.
+    /// True for a directory.
     pub is_dir: bool,
-    /// A Unix socket.
+    /// True for a Unix socket.
     pub is_socket: bool,
     /// Size in bytes.
     pub bytes: u64,
     /// Permission bits.
     pub mode: u32,
-    /// Number of its owning user.
+    /// User id of the owner.
     pub uid: u32,
 }
 
@@ -345,7 +341,7 @@ pub struct PathInfo {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
+pub fn path_info(path: &Path) -> io::Result<Option<PathInfo>> {
     let metadata = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
@@ -359,10 +355,10 @@ pub fn look(path: &Path) -> io::Result<Option<PathInfo>> {
     }))
 }
 
-/// Returns true if a path is a directory, not a link, that belongs to this user and that no other
-/// user may write to: its content comes from this user.
+/// Returns true if a path is a directory, not a link, that belongs to this user and that no
+/// other user may write to.
 #[must_use]
-pub fn is_own_dir(path: &Path) -> bool {
+pub fn is_private_dir(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|found| {
         found.is_dir() && found.uid() == own && found.permissions().mode() & 0o022 == 0
@@ -374,9 +370,9 @@ pub fn is_own_dir(path: &Path) -> bool {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn other_user(path: &Path) -> io::Result<Option<u32>> {
+pub fn foreign_owner(path: &Path) -> io::Result<Option<u32>> {
     let own = rustix::process::geteuid().as_raw();
-    Ok(look(path)?.map(|found| found.uid).filter(|uid| *uid != own))
+    Ok(path_info(path)?.map(|found| found.uid).filter(|uid| *uid != own))
 }
 
 /// Returns true if this process runs as root.
@@ -395,7 +391,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 
 /// Identity of a file, by which a replaced or changed file at the same path is detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct FileIdentity {
     pub(super) file: (u64, u64),
     bytes: u64,
     written: (i64, i64),
@@ -406,9 +402,9 @@ pub struct Identity {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn identity(path: &Path) -> io::Result<Identity> {
+pub fn identity(path: &Path) -> io::Result<FileIdentity> {
     let about = fs::metadata(path)?;
-    Ok(Identity {
+    Ok(FileIdentity {
         file: (about.dev(), about.ino()),
         bytes: about.len(),
         written: (about.mtime(), about.mtime_nsec()),
@@ -421,24 +417,24 @@ const SPACE_MIN: u64 = 256 << 10;
 
 /// Free space of a file system for this user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Free {
+pub struct FreeSpace {
     /// Bytes that can be written.
     pub bytes: u64,
     /// Number of files that can be created; `None` where the file system does not count them.
     pub inodes: Option<u64>,
 }
 
-impl Free {
+impl FreeSpace {
     pub(super) fn from_statvfs(about: &rustix::fs::StatVfs) -> Self {
         let bytes = about.f_bavail.saturating_mul(about.f_frsize);
         Self { bytes, inodes: (about.f_files > 0).then_some(about.f_favail) }
     }
 
-    /// Returns the resource that is exhausted when a file does not fit.
+    /// Returns the resource that is exhausted, for a write that failed for lack of space.
     #[must_use]
-    pub fn short(&self) -> Short {
+    pub fn shortage(&self) -> DiskShortage {
         let space = self.bytes < SPACE_MIN || self.inodes != Some(0);
-        if space { Short::Space } else { Short::Inodes }
+        if space { DiskShortage::Space } else { DiskShortage::Inodes }
     }
 }
 
@@ -446,38 +442,38 @@ impl Free {
 ///
 /// # Errors
 /// The error of the system.
-pub fn free(path: &Path) -> io::Result<Free> {
-    Ok(Free::from_statvfs(&rustix::fs::statvfs(path)?))
+pub fn free_space(path: &Path) -> io::Result<FreeSpace> {
+    Ok(FreeSpace::from_statvfs(&rustix::fs::statvfs(path)?))
 }
 
-/// Blocks until this process has the lock of a file, and holds it until the result is dropped. The
-/// lock is on a separate file, `NAME.lock`, because the file itself is replaced.
+/// Blocks until this process has acquired the lock of a file; dropping the result releases it.
+/// The lock is on a separate file, `NAME.lock`, because the file itself is replaced.
 ///
 /// # Errors
 /// The error of the file system.
-pub fn lock_beside(path: &Path) -> io::Result<Locked> {
-    let file = lock_file(path)?;
+pub fn acquire_file_lock(path: &Path) -> io::Result<FileLock> {
+    let file = open_lock_file(path)?;
     file.lock()?;
-    Ok(Locked(file))
+    Ok(FileLock(file))
 }
 
-/// Tries to take the same lock; `None` while another process holds it.
+/// Acquires the same lock without blocking; returns `None` while another process holds it.
 ///
 /// # Errors
 /// The error of the file system.
-pub fn try_lock_beside(path: &Path) -> io::Result<Option<Locked>> {
-    let file = lock_file(path)?;
+pub fn try_acquire_file_lock(path: &Path) -> io::Result<Option<FileLock>> {
+    let file = open_lock_file(path)?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(Locked(file))),
+        Ok(()) => Ok(Some(FileLock(file))),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }
 
 /// A lock file next to a file; the lock is released when dropped.
-pub struct Locked(fs::File);
+pub struct FileLock(fs::File);
 
-impl Drop for Locked {
+impl Drop for FileLock {
     fn drop(&mut self) {
         // A child process between its fork and its exec has the descriptor as well: closing this
         // one alone would leave the lock held until then.
@@ -485,7 +481,7 @@ impl Drop for Locked {
     }
 }
 
-fn lock_file(path: &Path) -> io::Result<fs::File> {
+fn open_lock_file(path: &Path) -> io::Result<fs::File> {
     let mut name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
     name.push(".lock");
     let path = path.with_file_name(name);
@@ -497,7 +493,7 @@ fn lock_file(path: &Path) -> io::Result<fs::File> {
 ///
 /// # Errors
 /// The error of the file system.
-pub fn canonical(path: &Path) -> io::Result<PathBuf> {
+pub fn canonicalize(path: &Path) -> io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
@@ -507,12 +503,12 @@ pub fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
-/// Returns the first link below a directory on a path that leads out of that directory or to
-/// nothing, and its target.
+/// Finds the first link below a directory on a path that leads out of that directory or does
+/// not resolve; returns the link and its target.
 ///
 /// # Errors
 /// The error of the file system; `InvalidInput` for a path that is not below the directory.
-pub fn link_out(directory: &Path, path: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
+pub fn find_escaping_link(directory: &Path, path: &Path) -> io::Result<Option<(PathBuf, PathBuf)>> {
     let inside = fs::canonicalize(directory)?;
     let below = path.strip_prefix(directory).map_err(|_| io::ErrorKind::InvalidInput)?;
     let mut at = directory.to_path_buf();
@@ -527,11 +523,11 @@ pub fn link_out(directory: &Path, path: &Path) -> io::Result<Option<(PathBuf, Pa
     Ok(None)
 }
 
-/// Returns the absolute path of a file whose last path components need not exist yet.
+/// Resolves a path whose last components need not exist yet to an absolute path.
 ///
 /// # Errors
 /// The error of the file system; `InvalidInput` for `..` below what exists.
-pub fn resolved(path: &Path) -> io::Result<PathBuf> {
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     for there in path.ancestors() {
         match fs::canonicalize(there) {
@@ -553,7 +549,7 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
 
 /// Removes `.` and `..` from a path without following links; `..` of the root is the root.
 #[must_use]
-pub fn without_dots(path: &Path) -> PathBuf {
+pub fn remove_dots(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {

@@ -1,5 +1,5 @@
-//! The machine around a data directory: the owner's socket and log file, a process that leaves its
-//! terminal, a scratch directory. It must not touch the content of a data directory: `disk` does,
+//! Operating system services: the owner's socket and log file, detaching from the terminal, running
+//! a command, a scratch directory. It must not touch the content of a data directory: `disk` does,
 //! under the lock.
 
 #![expect(clippy::disallowed_types, reason = "one of the rooms of the file system")]
@@ -47,7 +47,7 @@ pub struct OwnerSocket {
     /// Keeps `path` valid: a data directory whose path is too long for a socket's address is
     /// reached through this descriptor.
     pub directory: Option<OwnedFd>,
-    /// Device and inode of the socket that was bound here.
+    /// Device and inode of the socket that this value bound.
     bound: OnceLock<(u64, u64)>,
 }
 
@@ -74,28 +74,28 @@ impl OwnerSocket {
     /// directory's lock may call this: it would disconnect a living owner.
     ///
     /// # Errors
-    /// The error of the system; [`super::short_of`] returns what a full disk lacks.
+    /// The error of the system; [`super::shortage`] returns what a full disk lacks.
     pub fn bind(&self) -> io::Result<UnixListener> {
         let new = self.path.with_file_name(SOCKET_NEW_FILE);
         files::remove(&new)?;
-        let free = || Ok(files::free(new.parent().unwrap_or(&new))?.short());
+        let free = || Ok(files::free_space(new.parent().unwrap_or(&new))?.shortage());
         let listener = UnixListener::bind(&new).map_err(|error| with_shortage(error, free))?;
         files::make_private(&new)?;
-        // This value is bound once: an owner binds one socket.
-        let _ = self.bound.set(identity(&new)?);
+        // Never set before: an owner binds one socket.
+        let _ = self.bound.set(file_identity(&new)?);
         // Replaces the stale socket atomically: a client always finds one of them.
         fs::rename(&new, &self.path)?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    /// Returns true if the path still names the socket that was bound here. It does not once
-    /// another process removed or recreated the directory.
+    /// Returns true if the path still names the socket that this value bound; false once another
+    /// process removed or recreated the directory.
     ///
     /// # Errors
     /// The error of the file system when the path cannot be checked.
-    pub fn is_ours(&self) -> io::Result<bool> {
-        match identity(&self.path) {
+    pub fn is_bound_here(&self) -> io::Result<bool> {
+        match file_identity(&self.path) {
             Ok(found) => Ok(self.bound.get() == Some(&found)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -108,7 +108,7 @@ impl OwnerSocket {
     /// # Errors
     /// The error of the file system.
     pub fn remove(&self) -> io::Result<()> {
-        if self.is_ours()? { files::remove(&self.path) } else { Ok(()) }
+        if self.is_bound_here()? { files::remove(&self.path) } else { Ok(()) }
     }
 }
 
@@ -119,12 +119,12 @@ pub fn kill_group(leader: u32) {
     let _ = leader.map(|leader| kill_process_group(leader, Signal::KILL));
 }
 
-/// Returns the output of a command. It is split into arguments without a shell, and does not
-/// inherit this program's own variables. A command that prints too much or runs too long is killed.
+/// Runs a command and returns its output. Splits it into arguments without a shell, removes this
+/// program's own variables, and kills a command that prints too much or runs too long.
 ///
 /// # Errors
 /// An error when it cannot be run, fails, times out, prints too many bytes, or prints no UTF-8.
-pub fn output_of(
+pub fn run_command(
     command: &str,
     bytes_max: u64,
     time_max: Duration,
@@ -133,11 +133,11 @@ pub fn output_of(
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
     let mut run = Command::new(program);
     run.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-    for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
+    for (name, _) in std::env::vars_os().filter(|(name, _)| is_program_variable(name)) {
         run.env_remove(name);
     }
     let mut child = run.spawn()?;
-    let read = read_within(&mut child, bytes_max, time_max);
+    let read = read_output(&mut child, bytes_max, time_max);
     if read.is_err() {
         // It may have ended already.
         let _ = child.kill();
@@ -152,9 +152,9 @@ pub fn output_of(
     Ok(Zeroizing::new(text.to_owned()))
 }
 
-/// Reads the output of a command until its end; the command is not reaped. The reader thread keeps
+/// Reads the output of a command until it ends, without reaping it. The reader thread keeps
 /// running when another process keeps the pipe open.
-fn read_within(
+fn read_output(
     child: &mut Child,
     bytes_max: u64,
     time_max: Duration,
@@ -163,8 +163,8 @@ fn read_within(
     let (stdout, pid) = (child.stdout.take(), Pid::from_child(child));
     std::thread::spawn(move || {
         // With capacity for all of it, no copy of a key remains in freed memory.
-        let room = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(64);
-        let mut bytes = Zeroizing::new(Vec::with_capacity(room));
+        let capacity = usize::try_from(bytes_max).unwrap_or(usize::MAX).saturating_add(64);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
         let stdout = stdout.ok_or(io::ErrorKind::BrokenPipe.into());
         let mut read = stdout.and_then(|pipe| pipe.take(bytes_max + 1).read_to_end(&mut bytes));
         if read.as_ref().is_ok_and(|read| *read as u64 <= bytes_max) {
@@ -183,13 +183,13 @@ fn read_within(
     }
 }
 
-fn is_ours(name: &OsStr) -> bool {
+fn is_program_variable(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
 }
 
 /// Returns the number of threads that this process can run at once.
 #[must_use]
-pub fn processors() -> usize {
+pub fn processor_count() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
@@ -205,7 +205,7 @@ pub fn keep_memory_private() -> io::Result<()> {
     Ok(())
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     let about = fs::symlink_metadata(path)?;
     Ok((about.dev(), about.ino()))
 }
@@ -234,7 +234,7 @@ pub fn open_log(path: &Path, bytes_max: u64) -> io::Result<impl Write + Send + '
 ///
 /// # Errors
 /// The error of the system.
-pub fn leave_parent() -> io::Result<()> {
+pub fn detach_from_parent() -> io::Result<()> {
     let numbers: Vec<i32> = fs::read_dir("/proc/self/fd")?
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|number| *number > 2)
@@ -277,12 +277,12 @@ const REMOVALS_MAX: usize = 1_000;
 
 /// A private directory that is removed with its contents when dropped.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchDir {
     path: PathBuf,
     kept: bool,
 }
 
-impl Scratch {
+impl ScratchDir {
     /// Creates an empty directory, mode 0700, in the machine's directory for temporary files.
     ///
     /// # Errors
@@ -304,13 +304,13 @@ impl Scratch {
         Ok(Self { path, kept: false })
     }
 
-    /// Returns its path.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Disables the removal.
+    /// Disables the removal; returns the path.
     #[must_use]
     pub fn keep(mut self) -> PathBuf {
         self.kept = true;
@@ -318,7 +318,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         if self.kept {
             return;
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn a_hanging_or_verbose_command_is_killed_with_an_error_naming_it() {
         let long = Duration::from_secs(600);
-        let output = output_of("printf abc", 3, long).expect("it prints that");
+        let output = run_command("printf abc", 3, long).expect("it prints that");
         assert_eq!(output.as_str(), "abc");
         for (command, time_max, expected) in [
             ("sleep 100000", Duration::from_millis(1), "sleep did not end within 0.001 s"),
@@ -355,13 +355,13 @@ mod tests {
             ("false", long, "false ended with exit status: 1"),
             ("printf \\377", long, "printf did not print text"),
         ] {
-            let error = output_of(command, 3, time_max).expect_err(command).to_string();
+            let error = run_command(command, 3, time_max).expect_err(command).to_string();
             assert_eq!(error, expected);
         }
     }
 
     #[test]
-    fn a_socket_in_a_directory_with_a_long_path_is_bound_and_connected() {
+    fn a_socket_binds_in_a_directory_with_a_long_path_and_replaces_a_stale_one() {
         let home = tempfile::tempdir().expect("a temporary directory");
         for data_dir in [home.path().join("short"), home.path().join("long".repeat(40))] {
             drop(DataDir::open(&data_dir).expect("created"));
@@ -375,7 +375,7 @@ mod tests {
             let mode = fs::metadata(data_dir.join(SOCKET_FILE)).expect("there").permissions();
             assert_eq!(mode.mode() & 0o077, 0, "nobody else may connect");
             stale.remove().expect("another owner's socket is left alone");
-            assert!(socket.is_ours().expect("told") && !stale.is_ours().expect("told"));
+            assert!(socket.is_bound_here().expect("told") && !stale.is_bound_here().expect("told"));
             socket.remove().expect("removed");
             socket.remove().expect("an absent socket is success");
         }
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_dropped_scratch_directory_is_removed() {
-        let scratch = Scratch::new("sessionlog-test").expect("created");
+        let scratch = ScratchDir::new("sessionlog-test").expect("created");
         let path = scratch.path().to_path_buf();
         fs::write(path.join("file"), b"x").expect("written");
         drop(scratch);

@@ -21,17 +21,17 @@ use memmap2::{Mmap, MmapOptions};
 
 /// Stored bytes, open for reading.
 pub trait Mapped: Send + Sync {
-    /// Returns the bytes as they were stored, unless they are damaged.
+    /// Returns the bytes as stored; zeros where [`Self::has_read_error`].
     fn bytes(&self) -> &[u8];
 
-    /// Returns true if bytes have read as zeros since, because the file or the device lacks them,
-    /// or if their file is to be removed: results computed from them are void. The caller checks
-    /// often, and drops them then.
-    fn is_hurt(&self) -> bool {
+    /// Returns true if some bytes have read as zeros, because the file was truncated or the device
+    /// failed, or if the file is to be removed: results computed from them are void. The caller
+    /// checks often, and then drops the value.
+    fn has_read_error(&self) -> bool {
         false
     }
 
-    /// Returns true if they occupy memory of this process, as a copy does.
+    /// Returns true if the bytes are a copy in memory of this process, not a mapping.
     fn is_copy(&self) -> bool {
         true
     }
@@ -52,23 +52,27 @@ impl Mapped for zeroize::Zeroizing<Vec<u8>> {
 /// Maximum number of concurrent mappings; files beyond it are copied.
 const SLOTS: usize = 4096;
 /// State of a slot that is being claimed.
-const TAKING: usize = 1;
+const CLAIMING: usize = 1;
 
 /// Address range of a mapping, which a signal handler reads without a lock.
 struct MapSlot {
-    /// Its first byte; 0 marks a free slot.
+    /// Address of the first byte; 0 marks a free slot.
     from: AtomicUsize,
     to: AtomicUsize,
-    hurt: AtomicBool,
+    read_error: AtomicBool,
 }
 
 static TABLE: [MapSlot; SLOTS] = [const {
-    MapSlot { from: AtomicUsize::new(0), to: AtomicUsize::new(0), hurt: AtomicBool::new(false) }
+    MapSlot {
+        from: AtomicUsize::new(0),
+        to: AtomicUsize::new(0),
+        read_error: AtomicBool::new(false),
+    }
 }; SLOTS];
-/// Number of slots that were ever claimed; those from here on are unused.
-static TAKEN: AtomicUsize = AtomicUsize::new(0);
-/// The previous handler of the signal.
-static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+/// Number of slots that were ever claimed; later slots are unused.
+static CLAIMED: AtomicUsize = AtomicUsize::new(0);
+/// Handler of the signal before this program installed its own.
+static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 static PAGE: AtomicUsize = AtomicUsize::new(4096);
 
 struct Mapping {
@@ -81,8 +85,8 @@ impl Mapped for Mapping {
         &self.map
     }
 
-    fn is_hurt(&self) -> bool {
-        self.slot.hurt.load(Ordering::Acquire)
+    fn has_read_error(&self) -> bool {
+        self.slot.read_error.load(Ordering::Acquire)
     }
 
     fn is_copy(&self) -> bool {
@@ -92,7 +96,7 @@ impl Mapped for Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // No thread reads it any more: no fault occurs between this and the end of the mapping.
+        // No thread reads the mapping any more, so no fault occurs before it is unmapped.
         self.slot.from.store(0, Ordering::Release);
     }
 }
@@ -108,7 +112,7 @@ pub(super) fn map(file: &fs::File, bytes: u64) -> io::Result<Option<Box<dyn Mapp
         return Ok(None);
     }
     install_handler()?;
-    let Some(slot) = take_slot() else { return Ok(None) };
+    let Some(slot) = claim_slot() else { return Ok(None) };
     // SAFETY: the file is written once, before it is mapped, and overwritten only when no mapping
     // of it is left. One that is truncated from outside faults, and the handler maps zeros there.
     let mapped = unsafe { MmapOptions::new().len(length).map(file) };
@@ -117,19 +121,19 @@ pub(super) fn map(file: &fs::File, bytes: u64) -> io::Result<Option<Box<dyn Mapp
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::DontDump);
     let from = map.as_ptr() as usize;
-    slot.hurt.store(false, Ordering::Release);
+    slot.read_error.store(false, Ordering::Release);
     slot.to.store(from + length, Ordering::Release);
     slot.from.store(from, Ordering::Release);
     Ok(Some(Box::new(Mapping { map, slot })))
 }
 
-fn take_slot() -> Option<&'static MapSlot> {
+fn claim_slot() -> Option<&'static MapSlot> {
     let free = |slot: &&MapSlot| {
-        let taken = slot.from.compare_exchange(0, TAKING, Ordering::AcqRel, Ordering::Relaxed);
+        let taken = slot.from.compare_exchange(0, CLAIMING, Ordering::AcqRel, Ordering::Relaxed);
         taken.is_ok()
     };
     let at = TABLE.iter().position(|slot| free(&slot))?;
-    TAKEN.fetch_max(at + 1, Ordering::AcqRel);
+    CLAIMED.fetch_max(at + 1, Ordering::AcqRel);
     TABLE.get(at)
 }
 
@@ -149,9 +153,9 @@ fn install_handler() -> io::Result<()> {
         if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before) != 0 {
             return Err(io::Error::last_os_error());
         }
-        let _ = BEFORE.set(before);
+        let _ = PREVIOUS.set(before);
         let mut action: libc::sigaction = std::mem::zeroed();
-        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = on_fault;
+        let handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void) = handle_fault;
         action.sa_sigaction = handler as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
         libc::sigemptyset(&raw mut action.sa_mask);
@@ -163,19 +167,19 @@ fn install_handler() -> io::Result<()> {
     Ok(())
 }
 
-/// Handles a fault of a page. It may interrupt any thread at any point: it takes no lock and
+/// Handles a page fault. It may interrupt any thread at any point, so it acquires no lock and
 /// allocates nothing.
-extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn handle_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the system passes a valid structure; its address is valid when the system itself sent
     // the signal, which a positive code indicates.
     let at = unsafe { ((*info).si_code > 0).then(|| (*info).si_addr() as usize) };
-    if at.is_some_and(fill) {
+    if at.is_some_and(map_zero_page) {
         return;
     }
     // SAFETY: the previous handler is called as it was installed, or the default is restored: then
     // the same access faults again when this returns, and ends the process.
     unsafe {
-        let before = BEFORE.get();
+        let before = PREVIOUS.get();
         match before.map_or(libc::SIG_DFL, |before| before.sa_sigaction) {
             libc::SIG_DFL | libc::SIG_IGN => {
                 let mut default: libc::sigaction = std::mem::zeroed();
@@ -198,16 +202,16 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
     }
 }
 
-/// Maps a page of zeros in place of an unreadable page of a mapping, and marks the mapping.
-fn fill(at: usize) -> bool {
-    let taken = TABLE.get(..TAKEN.load(Ordering::Acquire)).unwrap_or_default();
+/// Replaces an unreadable page by zeros and marks its mapping; returns false for other addresses.
+fn map_zero_page(at: usize) -> bool {
+    let taken = TABLE.get(..CLAIMED.load(Ordering::Acquire)).unwrap_or_default();
     let mut slots = taken.iter();
     let ours = slots.find(|slot| {
         let from = slot.from.load(Ordering::Acquire);
-        from > TAKING && from <= at && at < slot.to.load(Ordering::Acquire)
+        from > CLAIMING && from <= at && at < slot.to.load(Ordering::Acquire)
     });
     let Some(slot) = ours else { return false };
-    slot.hurt.store(true, Ordering::Release);
+    slot.read_error.store(true, Ordering::Release);
     let page = PAGE.load(Ordering::Acquire);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: the page is within one of these mappings, which is read as bytes of any value.
@@ -237,16 +241,16 @@ mod tests {
         let (_other_home, other, _) = file(&bytes);
         let cut = map(&opened, bytes.len() as u64).expect("mapped").expect("a slot");
         let whole = map(&other, bytes.len() as u64).expect("mapped").expect("a slot");
-        assert_eq!((cut.bytes(), cut.is_hurt(), cut.is_copy()), (&bytes[..], false, false));
+        assert_eq!((cut.bytes(), cut.has_read_error(), cut.is_copy()), (&bytes[..], false, false));
         let shorter = fs::OpenOptions::new().write(true).open(&path).expect("opened");
         shorter.set_len(4096).expect("cut");
         assert_eq!(cut.bytes().iter().filter(|byte| **byte == 0).count(), (64 << 10) - 4096);
-        assert!(cut.is_hurt());
+        assert!(cut.has_read_error());
         assert_eq!(whole.bytes(), bytes);
-        assert!(!whole.is_hurt());
+        assert!(!whole.has_read_error());
         drop((cut, whole));
         let again = map(&other, bytes.len() as u64).expect("mapped").expect("a slot");
-        assert!(!again.is_hurt(), "a slot that is taken again begins anew");
+        assert!(!again.has_read_error(), "a slot that is taken again begins anew");
         assert!(map(&other, 0).expect("nothing to map").is_none());
     }
 }

@@ -1,13 +1,13 @@
-//! OUTSIDE WORLD: files, clock and randomness behind small object-safe traits, so that one seed
+//! OUTSIDE WORLD: files, clock and randomness as small object-safe traits, so that one seed
 //! replays a whole run. It must not depend on the content of a file. Nothing outside this module
 //! may name `std::fs`, read a clock or draw randomness.
 
 pub mod clock;
 pub mod disk;
 pub mod entropy;
+pub mod file_check;
 pub mod files;
 pub mod host;
-pub mod look;
 pub mod map;
 pub mod parents;
 pub mod planted;
@@ -61,9 +61,9 @@ pub trait File: Send + Sync {
     /// The error of the file system.
     fn write_durably(&self, byte_offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Starts writing bytes back to the device, so that a later sync has less to do. A hint: it
-    /// does not block and promises nothing.
-    fn hurry(&self, byte_offset: u64, bytes: u64);
+    /// Starts writing dirty bytes back to the device, so that a later sync has less to do. A hint:
+    /// it does not block and may have no effect.
+    fn start_writeback(&self, byte_offset: u64, bytes: u64);
 
     /// Returns the size in bytes.
     ///
@@ -92,12 +92,12 @@ pub trait File: Send + Sync {
     /// The error of the file system; `ErrorKind::InvalidData` for a file of another length, with a
     /// second hard link, or that other users may read or write.
     fn map(&self, bytes: u64) -> io::Result<Box<dyn Mapped>> {
-        copy_of(self, bytes)
+        read_copy(self, bytes)
     }
 }
 
 /// Copies all of a file into memory.
-fn copy_of(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped>> {
+fn read_copy(file: &(impl File + ?Sized), bytes: u64) -> io::Result<Box<dyn Mapped>> {
     let mut copy = vec![0; usize::try_from(bytes).map_err(io::Error::other)?];
     let read = file.read_at(0, &mut copy)?;
     if read == copy.len() { Ok(Box::new(copy)) } else { Err(io::ErrorKind::InvalidData.into()) }
@@ -128,7 +128,7 @@ pub enum LockRule {
     FileOnly,
 }
 
-/// Holds the lock of a data directory until it is dropped.
+/// Acquired lock of a data directory; dropping it releases the lock.
 pub trait Lock: Send + Sync {}
 
 /// A data directory. Paths are relative to it, `/`-separated, never with `..`.
@@ -137,7 +137,7 @@ pub trait Storage: Send + Sync {
     /// durable only after `sync_dir` of its directory.
     ///
     /// # Errors
-    /// The error of the file system; [`short_of`] returns what a full one lacks.
+    /// The error of the file system; [`shortage`] returns what a full one lacks.
     fn create(&self, path: &str) -> io::Result<Box<dyn File>>;
 
     /// Opens an existing file for reading and writing; never follows a symbolic link.
@@ -182,21 +182,21 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn sync_dir(&self, directory: &str) -> io::Result<()>;
 
-    /// Checks that a file of so many bytes and one more file fit, as far as the file system reports
-    /// it beforehand.
+    /// Checks that a file of `bytes` bytes and one more file fit, as far as the file system reports
+    /// its free space.
     ///
     /// # Errors
-    /// `ErrorKind::StorageFull`: there is no space.
-    fn room(&self, bytes: u64) -> io::Result<()> {
+    /// `ErrorKind::StorageFull` if they do not fit.
+    fn check_space(&self, bytes: u64) -> io::Result<()> {
         let _ = bytes;
         Ok(())
     }
 
-    /// Returns when a file was last written, in seconds and nanoseconds: another value after each
-    /// write, within the resolution of the file system's clock. `None` where it is not known.
+    /// Returns the time of a file's last change, in seconds and nanoseconds: another value after
+    /// each write, within the resolution of the file system's clock; `None` if unknown.
     /// # Errors
     /// The error of the file system.
-    fn written_at(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
+    fn change_time(&self, path: &str) -> io::Result<Option<(i64, i64)>> {
         let _ = path;
         Ok(None)
     }
@@ -208,8 +208,8 @@ pub trait Storage: Send + Sync {
     /// The error of the file system.
     fn sync_all(&self) -> io::Result<()>;
 
-    /// Takes the exclusive lock of the data directory: of the directory and of the file `LOCK`,
-    /// created when absent. `None` when another process holds one of them.
+    /// Acquires the exclusive lock of the data directory: of the directory and of the file `LOCK`,
+    /// created when absent. Returns `None` when another process holds one of them.
     ///
     /// # Errors
     /// The error of the file system.
@@ -218,7 +218,7 @@ pub trait Storage: Send + Sync {
 
 /// The resource that a full disk lacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Short {
+pub enum DiskShortage {
     /// Free bytes.
     #[default]
     Space,
@@ -229,27 +229,27 @@ pub enum Short {
 /// The disk is out of inodes although it has free bytes.
 #[derive(Debug, thiserror::Error)]
 #[error("no inode is free on this file system")]
-struct NoInode;
+struct OutOfInodes;
 
-/// Returns the resource that a failed call lacked; `None` for any other failure.
+/// Returns the exhausted resource of a disk-full error; `None` for any other error.
 #[must_use]
-pub fn short_of(error: &io::Error) -> Option<Short> {
+pub fn shortage(error: &io::Error) -> Option<DiskShortage> {
     let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
-    let inodes = error.get_ref().is_some_and(|inner| inner.is::<NoInode>());
-    full.then_some(if inodes { Short::Inodes } else { Short::Space })
+    let inodes = error.get_ref().is_some_and(|inner| inner.is::<OutOfInodes>());
+    full.then_some(if inodes { DiskShortage::Inodes } else { DiskShortage::Space })
 }
 
-/// Adds to an error that inodes are exhausted, if they are.
-fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<Short>) -> io::Error {
-    match short_of(&error).map(|_| short()) {
-        Some(Ok(Short::Inodes)) => io::Error::new(io::ErrorKind::StorageFull, NoInode),
+/// Replaces a disk-full error by one that names inodes, if those are exhausted.
+fn with_shortage(error: io::Error, short: impl FnOnce() -> io::Result<DiskShortage>) -> io::Error {
+    match shortage(&error).map(|_| short()) {
+        Some(Ok(DiskShortage::Inodes)) => io::Error::new(io::ErrorKind::StorageFull, OutOfInodes),
         _ => error,
     }
 }
 
 /// Returns true if the process or the system is out of file descriptors: a transient error.
 #[must_use]
-pub fn out_of_descriptors(error: &io::Error) -> bool {
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let codes = [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| codes.contains(&code))
@@ -257,7 +257,7 @@ pub fn out_of_descriptors(error: &io::Error) -> bool {
 
 /// Returns true if the device could not read the requested bytes: other parts may be intact.
 #[must_use]
-pub fn unreadable(error: &io::Error) -> bool {
+pub fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
@@ -281,7 +281,7 @@ pub trait Entropy: Send + Sync {
     fn fill_secret(&self, bytes: &mut [u8]);
 }
 
-/// Everything outside the process that the engine may use.
+/// Everything outside the process that the engine may use: files, time, randomness, keys.
 #[derive(Clone)]
 pub struct Env {
     /// The data directory.
@@ -295,19 +295,19 @@ pub struct Env {
 }
 
 impl Env {
-    /// Opens the real machine; `data_dir` is created when absent, mode 0700.
+    /// Opens a data directory on the real machine; creates it when absent, mode 0700.
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn real(data_dir: &Path) -> io::Result<Self> {
-        Self::locked_by(data_dir, LockRule::default())
+    pub fn open(data_dir: &Path) -> io::Result<Self> {
+        Self::open_with_lock_rule(data_dir, LockRule::default())
     }
 
-    /// Returns the real machine with a rule for the lock of the data directory.
+    /// Opens like [`Self::open`], with a rule for the lock of the data directory.
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn locked_by(data_dir: &Path, rule: LockRule) -> io::Result<Self> {
+    pub fn open_with_lock_rule(data_dir: &Path, rule: LockRule) -> io::Result<Self> {
         Ok(Self {
             storage: Arc::new(disk::DataDir::open(data_dir)?.with_lock_rule(rule)),
             clock: Arc::new(clock::SystemClock::new()),
@@ -332,7 +332,7 @@ impl Env {
 
     /// Returns `N` random bytes for a key or a nonce: see [`Entropy::fill_secret`].
     #[must_use]
-    pub fn secret<const N: usize>(&self) -> [u8; N] {
+    pub fn random_secret<const N: usize>(&self) -> [u8; N] {
         let mut bytes = [0; N];
         self.entropy.fill_secret(&mut bytes);
         bytes

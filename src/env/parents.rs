@@ -13,18 +13,18 @@ const NAMED_MAX: usize = 8;
 const STAT_BYTES_MAX: u64 = 4 << 10;
 /// Hexadecimal digits of a name.
 const DIGITS: usize = 16;
-/// Programs that run another one and are not agents.
+/// Programs that only run another program: they are not agents.
 const RUNNERS: [&str; 14] = [
     "ash", "bash", "busybox", "dash", "env", "fish", "ksh", "mksh", "nice", "nohup", "sh",
     "stdbuf", "timeout", "zsh",
 ];
-/// Programs that adopt the children of others, and are not agents.
+/// Programs that adopt orphaned processes: they are not agents.
 const REAPERS: [&str; 6] = ["dumb-init", "init", "launchd", "runit", "systemd", "tini"];
 
-/// Returns names of these processes, the parent first. Each is a hash of the machine's boot, the
-/// container, and the process with its start time, so that no two processes have one name.
+/// Returns the names of the parent processes, the direct parent first. Each is a hash of the
+/// machine's boot, the container, and the process with its start time, which makes it unique.
 #[must_use]
-pub fn names() -> Vec<String> {
+pub fn parent_process_names() -> Vec<String> {
     let boot = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"), STAT_BYTES_MAX);
     let container = files::identity(Path::new("/proc/self/ns/pid")).map(|found| found.file);
     let around = format!("{} {:?}", boot.unwrap_or_default().trim(), container.ok());
@@ -32,8 +32,8 @@ pub fn names() -> Vec<String> {
     let mut next = Some(parent_id());
     while let Some(pid) = next.filter(|pid| *pid > 0 && names.len() < NAMED_MAX) {
         let stat = files::read(Path::new(&format!("/proc/{pid}/stat")), STAT_BYTES_MAX);
-        let process = stat.ok().and_then(|stat| Process::read(&String::from_utf8_lossy(&stat)));
-        // Where the system reports no more of a process, only the parent is named.
+        let process = stat.ok().and_then(|stat| Process::parse(&String::from_utf8_lossy(&stat)));
+        // On a system without `/proc`, only the parent is named.
         let Some(process) = process else {
             if names.is_empty() {
                 names.push(process_name(&around, pid, ""));
@@ -43,15 +43,15 @@ pub fn names() -> Vec<String> {
         if REAPERS.contains(&&*process.program) {
             break;
         }
-        names.push(process_name(&around, pid, &process.begun));
+        names.push(process_name(&around, pid, &process.started));
         next = RUNNERS.contains(&&*process.program).then_some(process.parent);
     }
     names
 }
 
-fn process_name(around: &str, pid: u32, begun: &str) -> String {
+fn process_name(around: &str, pid: u32, started: &str) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 name of a process");
-    hasher.update(format!("{around} {pid} {begun}").as_bytes());
+    hasher.update(format!("{around} {pid} {started}").as_bytes());
     hasher.finalize().to_hex().chars().take(DIGITS).collect()
 }
 
@@ -60,19 +60,19 @@ fn process_name(around: &str, pid: u32, begun: &str) -> String {
 struct Process {
     program: String,
     parent: u32,
-    /// Its start time, in the system's clock ticks.
-    begun: String,
+    /// Start time, in clock ticks since boot.
+    started: String,
 }
 
 impl Process {
-    /// Parses a line of `/proc`: the program's name is in parentheses and may contain some.
-    fn read(stat: &str) -> Option<Self> {
+    /// Parses `/proc/PID/stat`: the program's name is in parentheses and may contain some.
+    fn parse(stat: &str) -> Option<Self> {
         let (head, rest) = stat.rsplit_once(')')?;
         let program = head.split_once('(')?.1.to_owned();
         let mut members = rest.split_whitespace();
         let parent = members.nth(1)?.parse().ok()?;
-        let begun = members.nth(17)?.to_owned();
-        Some(Self { program, parent, begun })
+        let started = members.nth(17)?.to_owned();
+        Some(Self { program, parent, started })
     }
 }
 
@@ -85,19 +85,19 @@ mod tests {
         let rest = "S 41 42 42 0 -1 4194560 1 0 0 0 2 1 0 0 20 0 9 0 8812345 1 2";
         for program in ["claude", "a (b) c", ") S 1", ""] {
             let expected =
-                Process { program: program.to_owned(), parent: 41, begun: "8812345".to_owned() };
-            assert_eq!(Process::read(&format!("7 ({program}) {rest}")), Some(expected));
+                Process { program: program.to_owned(), parent: 41, started: "8812345".to_owned() };
+            assert_eq!(Process::parse(&format!("7 ({program}) {rest}")), Some(expected));
         }
         for odd in ["", "7 (claude", "7 (claude) S", "7 (claude) S x 1"] {
-            assert_eq!(Process::read(odd), None, "{odd}");
+            assert_eq!(Process::parse(odd), None, "{odd}");
         }
     }
 
     #[test]
-    fn the_parent_process_comes_first_with_a_stable_name() {
-        let first = names();
+    fn process_names_are_stable_and_differ_by_start_time_and_machine() {
+        let first = parent_process_names();
         assert!(!first.is_empty() && first.len() <= NAMED_MAX, "{first:?}");
-        assert_eq!(names(), first);
+        assert_eq!(parent_process_names(), first);
         assert_ne!(
             process_name("a", 7, "1"),
             process_name("a", 7, "2"),

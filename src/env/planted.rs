@@ -1,11 +1,11 @@
-//! Planted defects: each proves that the tests detect it. Without the feature `tests` the check is
+//! Planted defects: each shows that a test detects it. Without the feature `tests` the check is
 //! always false and costs nothing. It must not plant anything by itself, and each defect is checked
 //! in one place only.
 
 /// A planted defect of the engine. Defects of disk calls are planted around the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A redaction is answered before its zeros are durable.
+    /// A redaction is answered before the zeros over its bytes are durable.
     AnswerBeforeZeros,
     /// A request is written into the journal file that the last start ended.
     AppendAfterTornTail,
@@ -51,20 +51,19 @@ pub enum Defect {
 #[cfg(feature = "tests")]
 static PLANTED: std::sync::OnceLock<Defect> = std::sync::OnceLock::new();
 
-/// Plants a defect into this process permanently. The first one is kept.
+/// Plants a defect in this process for good; a later call has no effect.
 #[cfg(feature = "tests")]
 pub fn plant(defect: Defect) {
     PLANTED.get_or_init(|| defect);
 }
 
-/// Returns true if that defect was planted.
 #[cfg(feature = "tests")]
-pub(crate) fn planted(defect: Defect) -> bool {
+pub(crate) fn is_planted(defect: Defect) -> bool {
     PLANTED.get() == Some(&defect)
 }
 
 /// Returns false: no defect can be planted.
 #[cfg(not(feature = "tests"))]
-pub(crate) const fn planted(_: Defect) -> bool {
+pub(crate) const fn is_planted(_: Defect) -> bool {
     false
 }

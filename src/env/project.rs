@@ -34,11 +34,11 @@ impl Project {
     /// directory and below `/`.
     #[must_use]
     pub fn from_directory(directory: &Path, home: Option<&Path>) -> Self {
-        let plain = |path: &Path| files::canonical(path).unwrap_or_else(|_| path.to_path_buf());
+        let plain = |path: &Path| files::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let (directory, home) = (plain(directory), home.map(plain));
         let shared = |path: &Path| path.parent().is_none() || home.as_deref() == Some(path);
         let mut inside = directory.ancestors().take_while(|path| !shared(path));
-        let is_root = |path: &&Path| matches!(files::look(&path.join(MARK)), Ok(Some(_)));
+        let is_root = |path: &&Path| matches!(files::path_info(&path.join(MARK)), Ok(Some(_)));
         let root = inside.find(is_root).map(Path::to_path_buf);
         let main = root.as_deref().and_then(main_checkout).filter(|main| !shared(main));
         let worktree = root.clone().filter(|_| main.is_some());
@@ -52,10 +52,9 @@ impl Project {
         self.root.as_ref().unwrap_or(&self.directory).display().to_string()
     }
 
-    /// Returns the working directory in the main checkout: for a worktree, the corresponding path
-    /// there.
+    /// Returns the working directory; in a worktree, the corresponding path of the main checkout.
     #[must_use]
-    pub fn place(&self) -> PathBuf {
+    pub fn main_checkout_directory(&self) -> PathBuf {
         let inside = self.worktree.as_ref().and_then(|top| self.directory.strip_prefix(top).ok());
         match (inside, &self.root) {
             (Some(inside), Some(root)) if inside.as_os_str().is_empty() => root.clone(),
@@ -74,13 +73,13 @@ fn main_checkout(top: &Path) -> Option<PathBuf> {
     // `REPOSITORY/worktrees/NAME`
     let common = own.parent().filter(|parent| parent.ends_with(WORKTREES))?.parent()?;
     let is_its = read_path(&own.join("commondir"), "", &own)? == common
-        && read_path(&own.join("gitdir"), "", &own)? == files::canonical(&mark).ok()?
-        && is_of_user(common);
-    is_its.then(|| checkout_of(common)).flatten()
+        && read_path(&own.join("gitdir"), "", &own)? == files::canonicalize(&mark).ok()?
+        && belongs_to_user(common);
+    is_its.then(|| find_checkout(common)).flatten()
 }
 
-/// Returns the checkout that a repository's directory belongs to, else the directory itself.
-fn checkout_of(common: &Path) -> Option<PathBuf> {
+/// Finds the checkout that a repository's directory belongs to, else returns that directory.
+fn find_checkout(common: &Path) -> Option<PathBuf> {
     let parent = common.parent()?;
     if common.ends_with(MARK) {
         return Some(parent.to_path_buf());
@@ -89,7 +88,7 @@ fn checkout_of(common: &Path) -> Option<PathBuf> {
     let config = files::read_regular_text(&common.join("config"), CONFIG_BYTES_MAX).ok();
     let checkout = config.as_deref().into_iter().flat_map(str::lines).find_map(|line| {
         let (name, path) = line.split_once('=')?;
-        (name.trim() == "worktree").then(|| files::canonical(&common.join(path.trim())).ok())?
+        (name.trim() == "worktree").then(|| files::canonicalize(&common.join(path.trim())).ok())?
     });
     let leads_back =
         |top: &PathBuf| read_path(&top.join(MARK), "gitdir: ", top).as_deref() == Some(common);
@@ -98,17 +97,17 @@ fn checkout_of(common: &Path) -> Option<PathBuf> {
 
 /// Returns true if a path belongs to this user; root works in directories of others, as in a
 /// container.
-fn is_of_user(path: &Path) -> bool {
-    files::is_root() || matches!(files::other_user(path), Ok(None))
+fn belongs_to_user(path: &Path) -> bool {
+    files::is_root() || matches!(files::foreign_owner(path), Ok(None))
 }
 
-/// Returns the path that a small file of this user names, without links; relative to a directory.
+/// Reads the path that a small file of this user names, resolved in `directory`.
 fn read_path(file: &Path, prefix: &str, directory: &Path) -> Option<PathBuf> {
-    let about = files::look(file).ok()??;
-    if about.is_dir || files::is_link(file) || !is_of_user(file) {
+    let about = files::path_info(file).ok()??;
+    if about.is_dir || files::is_link(file) || !belongs_to_user(file) {
         return None;
     }
     let text = files::read_regular_text(file, PATH_BYTES_MAX).ok()?;
     let path = text.strip_prefix(prefix)?.trim_end_matches(['\n', '\r']);
-    files::canonical(&directory.join(path)).ok().filter(|_| !path.is_empty())
+    files::canonicalize(&directory.join(path)).ok().filter(|_| !path.is_empty())
 }

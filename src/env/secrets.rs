@@ -18,13 +18,13 @@ pub const KEY_BYTES: usize = 32;
 pub struct Secret(Zeroizing<[u8; KEY_BYTES]>);
 
 impl Secret {
-    /// Creates a key of these bytes.
+    /// Creates a key from its bytes.
     #[must_use]
     pub fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 
-    /// Reads a key as `openssl rand -hex 32` or `openssl rand -base64 32` write one.
+    /// Parses a key as `openssl rand -hex 32` or `openssl rand -base64 32` write one.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();

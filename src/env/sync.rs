@@ -28,7 +28,7 @@ pub use std::thread;
 pub struct Rank(pub u8, pub &'static str);
 
 impl Rank {
-    /// Rank of a lock under which no other is taken.
+    /// Rank of a lock under which no other lock is acquired.
     pub const LAST: Self = Self(u8::MAX, "a lock that is taken last");
 }
 
@@ -47,7 +47,7 @@ mod order {
         static HELD: RefCell<Vec<Rank>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// The rank of a lock; none for one outside the engine.
+    /// Rank of a lock; `None` for a lock outside the engine.
     #[derive(Debug)]
     pub(super) struct LockRank(Option<Rank>);
 
@@ -56,12 +56,12 @@ mod order {
             Self(rank)
         }
 
-        /// Records that this thread takes the lock.
+        /// Records that this thread acquires the lock.
         ///
         /// # Panics
         /// If the thread holds a lock whose rank is not below this one's.
         #[track_caller]
-        pub(super) fn take(&self) -> RankHeld {
+        pub(super) fn acquire(&self) -> RankHeld {
             let Some(rank) = self.0 else { return RankHeld(None) };
             // A thread that is ending has no list any more, and takes one lock at a time.
             let _ = HELD.try_with(|held| {
@@ -106,7 +106,7 @@ mod order {
         }
 
         #[allow(clippy::unused_self, reason = "a debug build reads the rank")]
-        pub(super) fn take(&self) -> RankHeld {
+        pub(super) fn acquire(&self) -> RankHeld {
             RankHeld
         }
     }
@@ -162,7 +162,7 @@ impl<T> Mutex<T> {
     /// Blocks until this thread has the mutex.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        let held = self.rank.take();
+        let held = self.rank.acquire();
         Guard { guard: self.lock.lock().unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 }
@@ -203,14 +203,14 @@ impl<T> RwLock<T> {
     /// Blocks until this thread may read.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let held = self.rank.take();
+        let held = self.rank.acquire();
         Guard { guard: self.lock.read().unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
     /// Blocks until this thread may write.
     #[cfg_attr(debug_assertions, track_caller)]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let held = self.rank.take();
+        let held = self.rank.acquire();
         Guard { guard: self.lock.write().unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 }
@@ -232,7 +232,7 @@ impl Condvar {
         Guard { guard: waited.unwrap_or_else(std::sync::PoisonError::into_inner), held }
     }
 
-    /// Is [`Self::wait`] with a time limit; returns also whether it timed out.
+    /// Blocks like [`Self::wait`], up to a time limit; also returns true if it timed out.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,

@@ -25,7 +25,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns its name.
+    /// Returns the name of the origin, as in JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -38,9 +38,9 @@ impl Origin {
         }
     }
 
-    /// Returns the origin of that name.
+    /// Parses the name of an origin.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         let all = [Self::User, Self::Model, Self::Tool, Self::Web, Self::Harness, Self::Import];
         all.into_iter().find(|origin| origin.as_str() == name)
     }
@@ -55,28 +55,28 @@ impl fmt::Display for Origin {
 /// A stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Its position in the session.
+    /// Position in the session.
     pub position: Position,
-    /// Its id, unique in the session.
+    /// Id, unique in the session.
     pub id: EventId,
-    /// `{domain}.{action}`.
+    /// Type: `{domain}.{action}`.
     pub kind: EventType,
     /// Origin of the event.
     pub origin: Origin,
-    /// The client's time of it, if given.
+    /// Time that the client gave, if any.
     pub created_at: Option<Timestamp>,
-    /// The store's time of it; never decreases in a session.
+    /// Time at which the store accepted the event; never decreases within a session.
     pub processed_at: Timestamp,
     /// JSON object text without the reserved members.
     pub body: Bytes,
 }
 
 impl Event {
-    /// Returns the event for a reader of its text: each lone half of a surrogate pair in its body,
-    /// which JSON parsers reject, is replaced by U+FFFD.
+    /// Returns the event with each lone half of a surrogate pair in its body, which JSON parsers
+    /// reject, replaced by U+FFFD.
     #[must_use]
-    pub fn paired(&self) -> Cow<'_, Self> {
-        match str::from_utf8(&self.body).map(json::paired) {
+    pub fn with_paired_surrogates(&self) -> Cow<'_, Self> {
+        match str::from_utf8(&self.body).map(json::replace_lone_surrogates) {
             Ok(Cow::Owned(body)) => Cow::Owned(Self { body: body.into(), ..self.clone() }),
             _ => Cow::Borrowed(self),
         }
@@ -86,17 +86,17 @@ impl Event {
 /// A stored event whose parts are borrowed.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRef<'a> {
-    /// Its position in the session.
+    /// Position in the session.
     pub position: Position,
-    /// Its id.
+    /// Id, unique in the session.
     pub id: &'a EventId,
-    /// Its type.
+    /// Type: `{domain}.{action}`.
     pub kind: &'a EventType,
     /// Origin of the event.
     pub origin: Origin,
-    /// The client's time of it, if given.
+    /// Time that the client gave, if any.
     pub created_at: Option<Timestamp>,
-    /// The store's time of it.
+    /// Time at which the store accepted the event.
     pub processed_at: Timestamp,
     /// JSON object text without the reserved members.
     pub body: &'a [u8],
@@ -120,13 +120,13 @@ impl<'a> From<&'a Event> for EventRef<'a> {
 /// An event to be emitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {
-    /// The client's id for it, by which a retry returns the same position.
+    /// Id that the client gave, if any: a retry with it returns the same position.
     pub id: Option<EventId>,
-    /// `{domain}.{action}`.
+    /// Type: `{domain}.{action}`.
     pub kind: EventType,
     /// Origin of the event; set by the interface.
     pub origin: Origin,
-    /// The client's time of it, if given.
+    /// Time that the client gave, if any.
     pub created_at: Option<Timestamp>,
     /// Precondition: the event must get exactly this position.
     pub position: Option<Position>,
@@ -137,25 +137,25 @@ pub struct NewEvent {
 /// Events appended together: all or none.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The events, in order; clones of a batch share them.
+    /// Events in order; clones of a batch share them.
     pub events: Arc<[NewEvent]>,
     /// Compare and append: the batch's first event must get this position.
     pub if_position: Option<Position>,
-    /// The client's key of the batch: a retry within 24 h returns the same positions.
+    /// Idempotency key of the client: a retry within 24 h returns the same positions.
     pub key: Option<BatchKey>,
     /// Fencing token of the writer's lease.
     pub fence: Option<Fence>,
     /// Note stored with the events, in the same frame; not stored when the batch is a retry.
     pub note: Option<NewNote>,
-    /// Metadata pairs of the session that are set, or removed, in the same frame; not when the
-    /// batch is a retry.
+    /// Metadata pairs of the session to set, or to remove (`None`), in the same frame; ignored
+    /// when the batch is a retry.
     pub metadata: BTreeMap<String, Option<String>>,
 }
 
 impl Batch {
-    /// Returns true if it is only a note that the server wrote on its own.
+    /// Returns true if the batch is only a note that the server wrote without a request.
     #[must_use]
-    pub fn is_idle(&self) -> bool {
+    pub fn is_idle_note(&self) -> bool {
         self.events.is_empty() && self.note.as_ref().is_some_and(|note| note.idle)
     }
 }

@@ -5,7 +5,7 @@ use std::{fmt, io, sync::Arc};
 
 use super::limits;
 
-/// Reason for which a text is not an id.
+/// Reason why a text is not a valid id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdError {
     /// The text is empty.
@@ -69,10 +69,10 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Checks the text.
+            /// Creates an id from a valid text.
             ///
             /// # Errors
-            /// [`IdError`] gives the reason.
+            /// [`IdError`] if the text is invalid.
             pub fn new(text: &str) -> Result<Self, IdError> {
                 $check(text).map(|()| Self(text.into()))
             }
@@ -121,7 +121,7 @@ id!(
 );
 
 /// Delimiter before and after the hash in an id that a recorder derives from content.
-const OF_CONTENT: char = '~';
+const CONTENT_MARK: char = '~';
 /// Minimum characters of such a hash.
 const HASH_CHARS_MIN: usize = 16;
 
@@ -129,7 +129,7 @@ const HASH_CHARS_MIN: usize = 16;
 /// other id has. Anyone who sees such a hash can test guesses of the content, so a store keeps
 /// `NAME`, a keyed hash of `HASH`, and `PART`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OfContent<'a> {
+pub struct ContentId<'a> {
     /// Kind of the event, as `line-`.
     pub name: &'a str,
     /// A hash of the content.
@@ -138,35 +138,35 @@ pub struct OfContent<'a> {
     pub part: &'a str,
 }
 
-impl OfContent<'_> {
-    /// Returns the id as it is sent.
+impl ContentId<'_> {
+    /// Formats the id as a recorder sends it.
     #[must_use]
-    pub fn sent(self) -> String {
+    pub fn to_sent_id(self) -> String {
         let Self { name, hash, part } = self;
-        format!("{name}{OF_CONTENT}{hash}{OF_CONTENT}{part}")
+        format!("{name}{CONTENT_MARK}{hash}{CONTENT_MARK}{part}")
     }
 
-    /// Returns the id as it is stored, with the given hash instead of that of the content.
+    /// Formats the id as it is stored, with `hash` instead of the hash of the content.
     #[must_use]
-    pub fn kept(self, hash: &str) -> Option<EventId> {
+    pub fn to_stored_id(self, hash: &str) -> Option<EventId> {
         EventId::new(&format!("{}{hash}{}", self.name, self.part)).ok()
     }
 }
 
 impl EventId {
-    /// Splits an id of the form that is derived from content into its parts.
+    /// Parses an id that is derived from content; returns `None` for any other id.
     #[must_use]
-    pub fn of_content(&self) -> Option<OfContent<'_>> {
-        let mut parts = self.0.split(OF_CONTENT);
+    pub fn parse_content_id(&self) -> Option<ContentId<'_>> {
+        let mut parts = self.0.split(CONTENT_MARK);
         let (name, hash, part) = (parts.next()?, parts.next()?, parts.next()?);
         let is_digit = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
         let is_hash = hash.len() >= HASH_CHARS_MIN && hash.bytes().all(is_digit);
-        (is_hash && parts.next().is_none()).then_some(OfContent { name, hash, part })
+        (is_hash && parts.next().is_none()).then_some(ContentId { name, hash, part })
     }
 
-    /// Returns the id of the first event derived from the same record, if this may be a later one.
+    /// Returns the id of the first event of the same record, if this id may be of a later one.
     #[must_use]
-    pub fn first_of_record(&self) -> Option<Self> {
+    pub fn first_id_of_record(&self) -> Option<Self> {
         let name = self.0.trim_end_matches(|last: char| last.is_ascii_digit());
         let is_part = name.len() < self.0.len();
         let first = name.strip_suffix(['.', '-']).filter(|_| is_part)?;
@@ -174,8 +174,8 @@ impl EventId {
     }
 }
 
-/// A client's key of one request (`Idempotency-Key`), remembered for 24 h. With it comes a digest
-/// of the request, where the request itself is not stored.
+/// A client's key of one request (`Idempotency-Key`), stored for 24 h, with a digest of the request
+/// where the request itself is not stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BatchKey {
     text: Arc<str>,
@@ -184,13 +184,13 @@ pub struct BatchKey {
 
 /// Separator between a key and the digest of its request where both are stored as one text. No key
 /// has a control character.
-const CALL: char = '\0';
+const DIGEST_MARK: char = '\0';
 
 impl BatchKey {
-    /// Checks the text.
+    /// Creates a key from a valid text.
     ///
     /// # Errors
-    /// [`IdError`] gives the reason.
+    /// [`IdError`] if the text is invalid.
     pub fn new(text: &str) -> Result<Self, IdError> {
         check_text(text).map(|()| Self { text: text.into(), call: None })
     }
@@ -201,7 +201,7 @@ impl BatchKey {
     ///
     /// # Errors
     /// The error of the writer.
-    pub fn of_call<E>(
+    pub fn with_request_digest<E>(
         self,
         write: impl FnOnce(&mut dyn io::Write) -> Result<(), E>,
     ) -> Result<Self, E> {
@@ -219,21 +219,21 @@ impl BatchKey {
         &self.text
     }
 
-    /// Returns the key with the digest of its request, as one text.
+    /// Formats the key and the digest of its request as one text, for storage.
     #[must_use]
-    pub fn stored(&self) -> String {
+    pub fn to_stored(&self) -> String {
         match self.call {
             None => self.text.to_string(),
-            Some(call) => format!("{}{CALL}{:016x}", self.text, u64::from_be_bytes(call)),
+            Some(call) => format!("{}{DIGEST_MARK}{:016x}", self.text, u64::from_be_bytes(call)),
         }
     }
 
-    /// Parses a key that was [stored](Self::stored).
+    /// Parses the output of [`Self::to_stored`].
     ///
     /// # Errors
-    /// [`IdError`] when it is not a key.
-    pub fn of_stored(text: &str) -> Result<Self, IdError> {
-        let (text, call) = match text.split_once(CALL) {
+    /// [`IdError`] if the key is invalid.
+    pub fn parse_stored(text: &str) -> Result<Self, IdError> {
+        let (text, call) = match text.split_once(DIGEST_MARK) {
             None => (text, None),
             Some((text, call)) => (text, u64::from_str_radix(call, 16).ok()),
         };
@@ -246,29 +246,29 @@ impl BatchKey {
         Self::join_digests(*blake3::hash(self.text.as_bytes()).as_bytes(), self.call)
     }
 
-    /// Returns [`Self::digest`] as it is stored, by a hash that only the store can compute: a
-    /// recorder derives keys from content.
+    /// Computes [`Self::digest`] with the keyed hash of a store: recorders derive keys from
+    /// content, which the digest must not reveal.
     #[must_use]
-    pub fn digest_by(&self, hash: impl Fn(&[u8]) -> [u8; 32]) -> [u8; 16] {
-        let of_call = self.call.map(|_| hash(self.stored().as_bytes()));
-        let of_call = of_call.as_ref().and_then(|hash| hash.first_chunk().copied());
-        Self::join_digests(hash(self.text.as_bytes()), of_call)
+    pub fn digest_with(&self, hash: impl Fn(&[u8]) -> [u8; 32]) -> [u8; 16] {
+        let request_half = self.call.map(|_| hash(self.to_stored().as_bytes()));
+        let request_half = request_half.as_ref().and_then(|hash| hash.first_chunk().copied());
+        Self::join_digests(hash(self.text.as_bytes()), request_half)
     }
 
-    fn join_digests(of_key: [u8; 32], of_call: Option<[u8; 8]>) -> [u8; 16] {
-        let mut both: [u8; 16] = *of_key.first_chunk().expect("a hash has twice as many bytes");
-        if let Some(of_call) = of_call {
+    fn join_digests(key_half: [u8; 32], request_half: Option<[u8; 8]>) -> [u8; 16] {
+        let mut both: [u8; 16] = *key_half.first_chunk().expect("a hash has twice as many bytes");
+        if let Some(request_half) = request_half {
             let (_, half) = both.split_at_mut(8);
-            half.copy_from_slice(&of_call);
+            half.copy_from_slice(&request_half);
         }
         both
     }
 
-    /// Compares the digest `sent` of a request with a `known` one: `None` when their keys differ,
-    /// else true for the same request, and so a retry. Only this function decides it for requests
-    /// whose content is not stored to compare with.
+    /// Compares two digests: returns `None` if the keys differ, true for a retry of the same
+    /// request, false for another request with the same key. Decides this for all requests whose
+    /// content is not stored.
     #[must_use]
-    pub fn retries(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
+    pub fn is_retry(known: [u8; 16], sent: [u8; 16]) -> Option<bool> {
         (known.first_chunk::<8>() == sent.first_chunk::<8>()).then_some(known == sent)
     }
 }
@@ -299,9 +299,9 @@ impl Scope {
 /// A session of a scope.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionKey {
-    /// The session's scope.
+    /// Scope of the session.
     pub scope: Scope,
-    /// Its id in that scope.
+    /// Id of the session, unique in the scope.
     pub session: SessionId,
 }
 

@@ -1,6 +1,6 @@
-//! Number and nesting of the values of a JSON text, counted in one pass without allocating, before
-//! a parser builds a tree of foreign text, which takes up to a hundred times the memory of the
-//! text. It must not judge whether the text is valid JSON.
+//! Counts the values and the nesting of a JSON text in one pass without allocating, before a parser
+//! builds a tree of untrusted text, which takes up to a hundred times the memory of the
+//! text. It must not validate the JSON.
 
 use std::borrow::Cow;
 
@@ -8,40 +8,40 @@ use super::limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
 /// Size of the tree of a JSON text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weight {
+pub struct JsonSize {
     /// Number of values: scalars, lists and objects, without the names of members.
     pub values: usize,
     /// Maximum nesting of lists and objects.
     pub depth: usize,
 }
 
-impl Weight {
-    /// Returns true if a tree of this size may be built.
+impl JsonSize {
+    /// Returns true if a tree of this size is within the limits.
     #[must_use]
-    pub fn fits(self) -> bool {
+    pub fn is_small(self) -> bool {
         self.values <= JSON_VALUES_MAX && self.depth <= JSON_DEPTH_MAX
     }
 }
 
-/// Returns the text if a tree of all its values may be built.
+/// Returns the text if it is small enough for a tree of all its values.
 #[must_use]
-pub fn tree(text: &str) -> Option<&str> {
-    list(text, usize::MAX)
+pub fn check(text: &str) -> Option<&str> {
+    check_levels(text, usize::MAX)
 }
 
-/// Returns the text if a tree of its outer `levels` may be built, with deeper values as raw text:
+/// Returns the text if it is small enough for a tree of its outer `levels`, deeper values raw:
 /// level 1 has the elements of a list or the members of an object.
 #[must_use]
-pub fn list(text: &str, levels: usize) -> Option<&str> {
+pub fn check_levels(text: &str, levels: usize) -> Option<&str> {
     // Each value takes at least a byte, and parsers of trees bound the depth themselves.
-    (text.len() <= JSON_VALUES_MAX || weigh(text.as_bytes(), levels).fits()).then_some(text)
+    (text.len() <= JSON_VALUES_MAX || measure(text.as_bytes(), levels).is_small()).then_some(text)
 }
 
-/// Counts the values of the outer `levels`. It stops where a limit is exceeded. Text that is not
+/// Counts the values of the outer `levels`; stops where a limit is exceeded. Text that is not
 /// JSON is counted as well: no lenient parser finds more values in it.
 #[must_use]
-pub fn weigh(text: &[u8], levels: usize) -> Weight {
-    let (mut weight, mut depth) = (Weight::default(), 0_usize);
+pub fn measure(text: &[u8], levels: usize) -> JsonSize {
+    let (mut weight, mut depth) = (JsonSize::default(), 0_usize);
     let (mut string, mut escaped, mut word, mut named) = (false, false, false, false);
     for byte in text {
         if string {
@@ -100,7 +100,7 @@ pub fn string_len(text: &str) -> Option<usize> {
 
 /// Replaces each lone half of a surrogate pair by U+FFFD, in a JSON text or the inside of a string.
 #[must_use]
-pub fn paired(inside: &str) -> Cow<'_, str> {
+pub fn replace_lone_surrogates(inside: &str) -> Cow<'_, str> {
     let unit = |text: &str| {
         let digits = text.strip_prefix("\\u")?.get(..4)?;
         u16::from_str_radix(digits, 16).ok()

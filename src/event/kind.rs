@@ -11,10 +11,10 @@ use super::{IdError, limits};
 pub struct EventType(Arc<str>);
 
 impl EventType {
-    /// Checks the text.
+    /// Creates a type from a valid text.
     ///
     /// # Errors
-    /// [`IdError`] gives the reason.
+    /// [`IdError`] if the text is invalid.
     pub fn new(text: &str) -> Result<Self, IdError> {
         if text.is_empty() {
             return Err(IdError::Empty);
@@ -35,7 +35,7 @@ impl EventType {
     ///
     /// # Errors
     /// Those of [`Self::new`], except for the number of parts.
-    pub fn domain(text: &str) -> Result<Self, IdError> {
+    pub fn parse_domain(text: &str) -> Result<Self, IdError> {
         let text = text.strip_suffix(".*").unwrap_or(text);
         match Self::new(&format!("{text}.x")) {
             Ok(_) => Ok(Self(text.into())),
@@ -43,17 +43,17 @@ impl EventType {
         }
     }
 
-    /// Returns true if it is that type, or in that domain.
+    /// Returns true if the type equals `domain`, or is in that domain.
     #[must_use]
-    pub fn is_in(&self, domain: &Self) -> bool {
+    pub fn is_in_domain(&self, domain: &Self) -> bool {
         let rest = self.0.strip_prefix(&*domain.0);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// Returns the type of a stored event, unchecked: a rule added later must not make acknowledged
-    /// events unreadable.
+    /// Creates the type of a stored event without validation: a rule added later must not make
+    /// acknowledged events unreadable.
     #[must_use]
-    pub fn kept(text: &str) -> Self {
+    pub fn from_stored(text: &str) -> Self {
         Self(text.into())
     }
 

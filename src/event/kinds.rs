@@ -4,7 +4,7 @@
 
 /// Part of an event that has its searchable text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Words {
+pub enum SearchableText {
     /// All of its body except references to other things.
     Body,
     /// One member: the others are counts and positions.
@@ -13,7 +13,7 @@ pub enum Words {
     Nothing,
 }
 
-use Words::{Body, In, Nothing};
+use SearchableText::{Body, In, Nothing};
 
 /// Declares a constant for each type, the list of all, and the searchable text of each.
 macro_rules! register {
@@ -23,10 +23,10 @@ macro_rules! register {
         /// Every registered type.
         pub const ALL: &[&str] = &[$($text),*];
 
-        /// Returns the part of an event of the type that has searchable text; all of an unknown
-        /// type.
+        /// Returns the part of an event of a type that has searchable text; the whole body for an
+        /// unknown type.
         #[must_use]
-        pub fn words(kind: &str) -> Words {
+        pub fn searchable_part(kind: &str) -> SearchableText {
             match kind {
                 $($text => $words,)*
                 _ => Body,
@@ -35,7 +35,7 @@ macro_rules! register {
     };
 }
 
-/// Domains that other programs use for speakers of types in this register.
+/// Domains that other programs use, each with the domain of this register.
 const DOMAINS: [(&str, &str); 7] = [
     ("assistant", "agent"),
     ("model", "agent"),
@@ -49,11 +49,11 @@ const DOMAINS: [(&str, &str); 7] = [
 /// Returns the type of this register that an alias denotes: `agent.message` for
 /// `assistant.message`.
 #[must_use]
-pub fn meant(kind: &str) -> Option<&'static str> {
+pub fn resolve_alias(kind: &str) -> Option<&'static str> {
     let (domain, rest) = kind.split_once('.')?;
-    let (_, ours) = DOMAINS.iter().find(|(theirs, _)| domain.eq_ignore_ascii_case(theirs))?;
+    let (_, known_domain) = DOMAINS.iter().find(|(alias, _)| domain.eq_ignore_ascii_case(alias))?;
     ALL.iter().copied().find(|known| {
-        let known = known.strip_prefix(ours).and_then(|known| known.strip_prefix('.'));
+        let known = known.strip_prefix(known_domain).and_then(|known| known.strip_prefix('.'));
         known.is_some_and(|known| known.eq_ignore_ascii_case(rest))
     })
 }
@@ -130,13 +130,13 @@ register! {
     AUDIT_TOKEN = "audit.token" => Nothing,
 }
 
-/// Returns true if a type is a call of a tool.
+/// Returns true for the type of a tool call.
 #[must_use]
 pub fn is_call(kind: &str) -> bool {
     matches!(kind, AGENT_TOOL_USE | AGENT_MCP_TOOL_USE | AGENT_CUSTOM_TOOL_USE)
 }
 
-/// Returns true if a type is the result of a call.
+/// Returns true for the type of a tool result.
 #[must_use]
 pub fn is_result(kind: &str) -> bool {
     matches!(
@@ -149,7 +149,7 @@ pub fn is_result(kind: &str) -> bool {
 /// later ones: a file changed, a failed command succeeded, a step or an item is replaced, an event
 /// is marked wrong.
 #[must_use]
-pub fn says_of_earlier(kind: &str) -> bool {
+pub fn affects_other_events(kind: &str) -> bool {
     const OTHERS: [&str; 5] =
         [RESEARCH_STEP, MEMORY_ITEM, MEMORY_FORGOTTEN, CONTEXT_CLEARED, EVENT_MARKED];
     is_call(kind) || is_result(kind) || OTHERS.contains(&kind)

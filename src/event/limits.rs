@@ -44,7 +44,7 @@ pub const PAGE_SESSIONS_DEFAULT: usize = 100;
 /// Maximum sessions of a page.
 pub const PAGE_SESSIONS_MAX: usize = 1_000;
 /// Sessions that one filtered list request examines.
-pub const LISTED_LOOKS_MAX: usize = 20_000;
+pub const LIST_EXAMINED_MAX: usize = 20_000;
 /// Default events of a page.
 pub const PAGE_EVENTS_DEFAULT: usize = 1_000;
 /// Maximum events of a page.

@@ -13,9 +13,9 @@ pub const fn phrase_list<const N: usize>(text: &'static str) -> [&'static str; N
     split(text, b'|')
 }
 
-/// Returns true if a column of words contains a word.
+/// Returns true if a text of words, separated by white space, contains a word.
 #[must_use]
-pub fn has(column: &str, word: &str) -> bool {
+pub fn has_word(column: &str, word: &str) -> bool {
     column.split_ascii_whitespace().any(|one| one == word)
 }
 
@@ -23,12 +23,12 @@ const fn split<const N: usize>(text: &'static str, mark: u8) -> [&'static str; N
     let (mut list, mut rest) = ([""; N], text);
     let mut open: &mut [&'static str] = &mut list;
     while let Some((first, others)) = open.split_first_mut() {
-        let (mut end, mut behind) = (0, rest.as_bytes());
-        while let Some((byte, after)) = behind.split_first() {
+        let (mut end, mut remaining) = (0, rest.as_bytes());
+        while let Some((byte, after)) = remaining.split_first() {
             if *byte == mark {
                 break;
             }
-            (end, behind) = (end + 1, after);
+            (end, remaining) = (end + 1, after);
         }
         let (one, after) = rest.split_at(end);
         assert!(!one.is_empty(), "a list has as many words as its type says, one mark apart");
@@ -53,7 +53,7 @@ mod tests {
         const PHRASES: [&str; 3] = phrase_list("no |i'll |so");
         assert_eq!(WORDS, ["a", "bc", "d"]);
         assert_eq!(PHRASES, ["no ", "i'll ", "so"]);
-        assert!(has("get list", "list") && !has("get list", "li") && !has("", ""));
+        assert!(has_word("get list", "list") && !has_word("get list", "li") && !has_word("", ""));
     }
 
     #[test]

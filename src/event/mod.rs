@@ -22,7 +22,7 @@ mod time;
 pub use bounded::push_bounded;
 pub use event::{Batch, Event, EventRef, NewEvent, Origin};
 pub use id::{
-    BatchKey, EventId, IdError, Incarnation, OfContent, Scope, SessionHash, SessionId, SessionKey,
+    BatchKey, ContentId, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey,
     TenantId, UserId,
 };
 pub use key::KeyId;

@@ -20,7 +20,7 @@ pub enum NoteKind {
 }
 
 impl NoteKind {
-    /// Returns true if it is a checkpoint.
+    /// Returns true for a checkpoint, final or not.
     #[must_use]
     pub fn is_checkpoint(self) -> bool {
         self != Self::Cursor
@@ -30,16 +30,16 @@ impl NoteKind {
 /// A note to be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewNote {
-    /// Its kind.
+    /// Kind of the note.
     pub kind: NoteKind,
-    /// Its name: at most as long as an event's id.
+    /// Name: at most as long as an event's id.
     pub name: String,
-    /// Its position; if absent, the tail after the events of its batch.
+    /// Position; `None` for the tail after the events of its batch.
     pub position: Option<Position>,
-    /// The client's content.
+    /// Content that the client gave.
     pub body: Bytes,
-    /// True if the server wrote it on its own, so it is not activity: without events in its batch
-    /// it does not reset the session's idle time and needs no lease.
+    /// True if the server wrote the note without a request: without events in its batch it does
+    /// not reset the session's idle time and needs no lease.
     pub idle: bool,
     /// Number of notes the session must have before this one; otherwise it is rejected.
     pub if_notes: Option<u64>,
@@ -48,17 +48,17 @@ pub struct NewNote {
 /// A note as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// Its log sequence number: a later note has a higher one.
+    /// Log sequence number: a later note has a higher one.
     pub number: Lsn,
-    /// Its kind.
+    /// Kind of the note.
     pub kind: NoteKind,
-    /// Its name.
+    /// Name of the cursor or label of the checkpoint.
     pub name: String,
-    /// Its position.
+    /// Position that the note names.
     pub position: Position,
-    /// The store's time of it.
+    /// Time at which the store accepted the note.
     pub at: Timestamp,
-    /// The client's content.
+    /// Content that the client gave.
     pub body: Bytes,
 }
 

@@ -45,7 +45,7 @@ pub enum Point {
      step:<n>[@branch], checkpoint:<id>, cursor:<name> or action:<type>[/n]"
 )]
 pub struct PointError {
-    /// The given text.
+    /// Start of the text, at most 200 characters.
     pub text: String,
 }
 
@@ -66,10 +66,10 @@ impl Point {
             return Some(Self::End);
         }
         if let Some(digits) = text.strip_prefix('-') {
-            return number(digits).map(Self::BeforeEnd);
+            return parse_number(digits).map(Self::BeforeEnd);
         }
         let Some((form, rest)) = text.split_once(':') else {
-            return number(text).map(|position| Self::At(Position(position)));
+            return parse_number(text).map(|position| Self::At(Position(position)));
         };
         if rest.is_empty() {
             return None;
@@ -83,13 +83,13 @@ impl Point {
                     Some((digits, branch)) => (digits, Some(branch.to_owned())),
                     None => (rest, None),
                 };
-                number(digits).map(|number| Self::Step { number, branch })
+                parse_number(digits).map(|number| Self::Step { number, branch })
             }
             "checkpoint" => Some(Self::Checkpoint(rest.to_owned())),
             "cursor" => Some(Self::Cursor(rest.to_owned())),
             "action" => {
                 let (kind, nth) = match rest.split_once('/') {
-                    Some((kind, digits)) => (kind, number(digits).filter(|nth| *nth > 0)?),
+                    Some((kind, digits)) => (kind, parse_number(digits).filter(|nth| *nth > 0)?),
                     None => (rest, 1),
                 };
                 Some(Self::Action { kind: kind.to_owned(), nth })
@@ -100,7 +100,7 @@ impl Point {
 }
 
 /// Parses decimal digits only: `u64::from_str` would accept a sign.
-fn number(digits: &str) -> Option<u64> {
+fn parse_number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }
 

@@ -68,9 +68,9 @@ impl Range {
         self.from <= position && position < self.to
     }
 
-    /// Returns true if all of another range is in this one; an empty one may be at its end.
+    /// Returns true if all of `other` is in this range; an empty range may be at its end.
     #[must_use]
-    pub fn holds(self, other: Self) -> bool {
+    pub fn contains_range(self, other: Self) -> bool {
         self.from <= other.from && other.to <= self.to
     }
 }

@@ -12,7 +12,7 @@ pub const ELLIPSIS: char = '…';
 /// characters become single spaces; a longer text ends in an ellipsis after a whole grapheme.
 #[must_use]
 pub fn one_line(text: &str, chars_max: usize) -> String {
-    let mut line = Line::new(chars_max, text.len());
+    let mut line = LineBuilder::new(chars_max, text.len());
     let (mut rest, mut space) = (text, false);
     while let Some(character) = rest.chars().next() {
         let mut taken = character.len_utf8();
@@ -32,7 +32,7 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     line.text
 }
 
-/// Returns the whole characters in the first `bytes_max` bytes of the text.
+/// Returns the start of the text: as many whole characters as fit in `bytes_max` bytes.
 #[must_use]
 pub fn head(text: &str, bytes_max: usize) -> &str {
     text.get(..text.floor_char_boundary(bytes_max)).unwrap_or_default()
@@ -42,14 +42,14 @@ pub fn head(text: &str, bytes_max: usize) -> &str {
 /// an ellipsis after a whole grapheme.
 #[must_use]
 pub fn clip(text: &str, chars_max: usize) -> String {
-    let place = |characters: usize| text.char_indices().nth(characters).map(|(at, _)| at);
-    if text.len() <= chars_max || place(chars_max).is_none() {
+    let byte_offset = |characters: usize| text.char_indices().nth(characters).map(|(at, _)| at);
+    if text.len() <= chars_max || byte_offset(chars_max).is_none() {
         return text.to_owned();
     }
-    shortened(text, place(chars_max.saturating_sub(1)).unwrap_or(0))
+    shortened(text, byte_offset(chars_max.saturating_sub(1)).unwrap_or(0))
 }
 
-/// Returns the text up to `end`, or to the start of the grapheme there, and an ellipsis.
+/// Returns the text up to `end`, or to the start of the grapheme at `end`, and an ellipsis.
 #[must_use]
 pub fn shortened(text: &str, end: usize) -> String {
     let kept = text.get(..whole_graphemes(text, end)).unwrap_or_default().trim_end();
@@ -70,7 +70,7 @@ pub fn whole_graphemes(text: &str, end: usize) -> usize {
     }
 }
 
-struct Line {
+struct LineBuilder {
     text: String,
     chars: usize,
     chars_max: usize,
@@ -78,7 +78,7 @@ struct Line {
     cut_at: usize,
 }
 
-impl Line {
+impl LineBuilder {
     fn new(chars_max: usize, bytes: usize) -> Self {
         Self { text: String::with_capacity(bytes.min(chars_max)), chars: 0, chars_max, cut_at: 0 }
     }
@@ -86,8 +86,8 @@ impl Line {
     /// Appends the printable ASCII characters at the start of a text, as many as leave space for
     /// one more. Returns their number.
     fn push_run(&mut self, text: &str) -> usize {
-        let room = self.chars_max.saturating_sub(self.chars + 1);
-        let run = text.bytes().take(room).take_while(u8::is_ascii_graphic).count();
+        let space = self.chars_max.saturating_sub(self.chars + 1);
+        let run = text.bytes().take(space).take_while(u8::is_ascii_graphic).count();
         if run > 0 {
             self.text.push_str(text.get(..run).unwrap_or_default());
             self.chars += run;
@@ -114,11 +114,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_cut_at_once_equals_one_cut_by_character() {
+    fn one_line_equals_a_line_built_by_character() {
         let by_character = |text: &str, chars_max: usize| {
             let space = |c: char| c.is_whitespace() || c.is_control();
             let words: Vec<&str> = text.split(space).filter(|word| !word.is_empty()).collect();
-            let mut line = Line::new(chars_max, 0);
+            let mut line = LineBuilder::new(chars_max, 0);
             let whole = words.join(" ").chars().all(|character| line.push(character));
             if whole { line.text } else { shortened(&line.text, line.cut_at) }
         };

@@ -19,9 +19,9 @@ impl Timestamp {
         Self(self.0.saturating_add(micros))
     }
 
-    /// Formats it as [`fmt::Display`] does, for years of four digits.
+    /// Formats the instant as [`fmt::Display`] does; `None` for a year without four digits.
     #[must_use]
-    pub fn text(self) -> Option<[u8; 27]> {
+    pub fn to_rfc3339(self) -> Option<[u8; 27]> {
         const DAY: i64 = 86_400_000_000;
         let (year, month, day) = civil_date(self.0.div_euclid(DAY))?;
         let micros = self.0.rem_euclid(DAY);
@@ -67,7 +67,7 @@ fn civil_date(days: i64) -> Option<(i64, i64, i64)> {
 impl fmt::Display for Timestamp {
     /// Writes RFC 3339 with six digits of a second and `Z`: sortable as text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(text) = self.text() {
+        if let Some(text) = self.to_rfc3339() {
             return f.write_str(std::str::from_utf8(&text).map_err(|_| fmt::Error)?);
         }
         match jiff::Timestamp::from_microsecond(self.0) {

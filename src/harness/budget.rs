@@ -28,11 +28,11 @@ fn escaped_bytes(text: &str) -> usize {
     if text.bytes().fold(0, |any, byte| any | special(byte)) == 0 {
         return text.len();
     }
-    text.bytes().map(price).sum()
+    text.bytes().map(escaped_len).sum()
 }
 
 /// Returns the bytes that one byte of a text takes in a JSON string.
-fn price(byte: u8) -> usize {
+fn escaped_len(byte: u8) -> usize {
     match byte {
         b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 2,
         0..=0x1f => 6,
@@ -42,7 +42,7 @@ fn price(byte: u8) -> usize {
 
 /// A text, possibly shortened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub struct ShortenedText {
     /// Text to show.
     pub text: String,
     /// True if something was left out.
@@ -52,39 +52,39 @@ pub struct Cut {
 /// Shortens a text to `bytes_max` bytes of JSON; a longer one ends in an ellipsis after a complete
 /// grapheme.
 #[must_use]
-pub fn fit(text: &str, bytes_max: usize) -> Cut {
+pub fn fit(text: &str, bytes_max: usize) -> ShortenedText {
     let room = bytes_max.max(2);
     if text.len() + 2 <= room && json_bytes(text) <= room {
-        return Cut { text: text.to_owned(), truncated: false };
+        return ShortenedText { text: text.to_owned(), truncated: false };
     }
-    let end = end_of(text, bytes_max.saturating_sub(2 + ELLIPSIS.len_utf8()));
-    Cut { text: shortened(text, end), truncated: true }
+    let end = find_fitting_end(text, bytes_max.saturating_sub(2 + ELLIPSIS.len_utf8()));
+    ShortenedText { text: shortened(text, end), truncated: true }
 }
 
 /// Returns the end of a text's part within `bytes_max` escaped bytes, at a grapheme boundary.
 #[must_use]
-pub(super) fn end_of(text: &str, bytes_max: usize) -> usize {
-    whole_graphemes(text, end_of_characters(text, bytes_max))
+pub(super) fn find_fitting_end(text: &str, bytes_max: usize) -> usize {
+    whole_graphemes(text, find_fitting_char_end(text, bytes_max))
 }
 
 /// Returns the end of a text's part within `bytes_max` escaped bytes, at a character boundary.
-fn end_of_characters(text: &str, bytes_max: usize) -> usize {
+fn find_fitting_char_end(text: &str, bytes_max: usize) -> usize {
     let mut spent = 0;
     let over = text.bytes().position(|byte| {
-        spent += price(byte);
+        spent += escaped_len(byte);
         spent > bytes_max
     });
     let Some(over) = over else { return text.len() };
     text.floor_char_boundary(over)
 }
 
-/// Returns the same as [`end_of`], but never 0 for a non-empty text: a grapheme larger than the
+/// Returns [`find_fitting_end`], but never 0 for a non-empty text: a grapheme larger than the
 /// budget is cut between its characters, so that paging always advances.
 #[must_use]
-pub(super) fn end_of_some(text: &str, bytes_max: usize) -> usize {
+pub(super) fn find_nonzero_end(text: &str, bytes_max: usize) -> usize {
     let first = text.chars().next().map_or(0, char::len_utf8);
-    match end_of(text, bytes_max) {
-        0 => end_of_characters(text, bytes_max).max(first),
+    match find_fitting_end(text, bytes_max) {
+        0 => find_fitting_char_end(text, bytes_max).max(first),
         end => end,
     }
 }
@@ -104,7 +104,7 @@ impl Budget {
 
     /// Returns the remaining amount.
     #[must_use]
-    pub fn left(&self) -> usize {
+    pub fn remaining(&self) -> usize {
         self.left
     }
 
@@ -125,7 +125,7 @@ impl Budget {
     }
 
     /// Adds back the cost of something that is not shown after all.
-    pub fn give_back(&mut self, cost: usize) {
+    pub fn refund(&mut self, cost: usize) {
         self.left += cost;
     }
 
@@ -143,9 +143,9 @@ mod tests {
     #[test]
     fn paging_advances_over_a_grapheme_larger_than_the_budget() {
         let text = format!("e{}", "\u{301}".repeat(100));
-        assert_eq!(end_of(&text, 50), 0);
-        let end = end_of_some(&text, 50);
+        assert_eq!(find_fitting_end(&text, 50), 0);
+        let end = find_nonzero_end(&text, 50);
         assert!(end > 0 && end <= 51, "{end}");
-        assert_eq!(end_of_some("\u{1}", 1), 1);
+        assert_eq!(find_nonzero_end("\u{1}", 1), 1);
     }
 }

@@ -100,23 +100,23 @@ impl Class {
     }
 
     /// Returns true if its items have forms with less white space and without comments.
-    pub(super) fn has_squeezed(self) -> bool {
+    pub(super) fn has_squeezed_forms(self) -> bool {
         matches!(self, Self::ContextItem | Self::Context)
     }
 
     /// Returns true if its items may be shown in part, as far as the budget allows.
-    pub(super) fn has_parts(self) -> bool {
+    pub(super) fn can_be_partial(self) -> bool {
         let said = [Self::Task, Self::Instruction, Self::Summary, Self::Answer, Self::Result];
-        self.has_squeezed() || said.contains(&self)
+        self.has_squeezed_forms() || said.contains(&self)
     }
 
     /// Returns true if its short form differs from the whole.
-    pub(super) fn has_short(self) -> bool {
+    pub(super) fn has_short_form(self) -> bool {
         !matches!(self, Self::StepLine | Self::Gap | Self::Source)
     }
 
     /// Returns true if an item's bytes are never more than its price.
-    pub(super) fn has_least_bytes(self) -> bool {
+    pub(super) fn price_covers_bytes(self) -> bool {
         self == Self::Finding
     }
 

@@ -3,16 +3,16 @@
 //! [`select`] with a token budget. It must not cost more for a longer session.
 
 use super::{
-    brief::{Brief, BriefText, heading},
-    gather::Gathered,
+    brief::{Brief, BriefText, format_heading},
+    gather::GatheredItems,
     render,
-    select::{Class, Recipe, RecipeRow, Share, row, shape},
+    select::{Class, ClassShare, Recipe, RecipeRow, row, shape},
     tokens::Tokenizer,
 };
 use crate::{
     api::{
         step::{LastStepOut, StepOfView},
-        views::{Continuing, ResultOut},
+        views::{ContinuationView, ResultOut},
     },
     event::Position,
     projection::Facts,
@@ -27,7 +27,11 @@ pub const CONTINUATION_TOKENS_MIN: usize = 400;
 const CONTINUATION: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
-    shares: &[Share { name: "changes", classes: &[&[Class::File, Class::Change]], percent: 20 }],
+    shares: &[ClassShare {
+        name: "changes",
+        classes: &[&[Class::File, Class::Change]],
+        percent: 20,
+    }],
     ..Recipe::new(&ROWS, 68)
 };
 
@@ -57,7 +61,7 @@ const ROWS: [RecipeRow; 26] = [
     row(Class::Branch, 0, 300),
     row(Class::PlanDone, 0, 200),
     row(Class::Mended, 0, 100),
-    row(Class::StepLine, 0, 60).in_order(),
+    row(Class::StepLine, 0, 60).keep_order(),
 ];
 
 /// Builds the continuation of a session within a token budget, as members and as one Markdown text;
@@ -69,40 +73,42 @@ pub fn continuation(
     tokens_max: usize,
     tokenizer: Tokenizer,
     explain: bool,
-) -> (Continuing, String) {
-    let mut known = Gathered::gather_for(facts, &CONTINUATION, tokens_max);
-    known.without_lines_of_last_steps();
+) -> (ContinuationView, String) {
+    let mut known = GatheredItems::gather_for_tokens(facts, &CONTINUATION, tokens_max);
+    known.remove_lines_of_last_steps();
     let known = known;
-    let head = heading(facts, session, None);
+    let head = format_heading(facts, session, None);
     let BriefText { chosen, left_out, text, tokens } =
         Brief::new(&known, tokenizer, head).make(&CONTINUATION, tokens_max, 0);
-    let lines = |class| known.lines(&chosen, class);
-    let (mut task, mut goal) =
-        (known.quotes(&chosen, Class::Task).pop(), known.quotes(&chosen, Class::Goal).pop());
+    let lines = |class| known.selected_lines(&chosen, class);
+    let (mut task, mut goal) = (
+        known.selected_quotes(&chosen, Class::Task).pop(),
+        known.selected_quotes(&chosen, Class::Goal).pop(),
+    );
     if task.is_none() {
         task = goal.take();
     }
-    let of = |class| chosen.places(class).into_iter();
+    let of = |class| chosen.indexes(class).into_iter();
     let steps = of(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form));
-    let mut messages = known.quotes(&chosen, Class::Answer);
+    let mut messages = known.selected_quotes(&chosen, Class::Answer);
     let last = facts.conversation.answers().back().map(|word| word.position);
     let answer = messages.pop_if(|quote| quote.position == last);
     let results: Vec<(ResultOut, bool)> =
-        of(Class::Result).filter_map(|(at, form)| known.result(at, form)).collect();
+        of(Class::Result).filter_map(|(at, form)| known.tool_result(at, form)).collect();
     let is_short = results.iter().any(|(_, is_cut)| *is_cut)
         || answer.iter().chain(&messages).any(|quote| quote.truncated);
-    let view = Continuing {
-        position: facts.reached(),
+    let view = ContinuationView {
+        position: facts.next_position(),
         task,
         goal: goal.map(|goal| goal.text),
-        instructions: known.instructions(&chosen),
+        instructions: known.selected_instructions(&chosen),
         plan: known.plan_view(&chosen),
         next: lines(Class::Next),
         failures: lines(Class::Failure),
         mended: lines(Class::Mended),
         files: lines(Class::File),
         changes: lines(Class::Change),
-        last_steps: steps.map(last_step).collect(),
+        last_steps: steps.map(to_last_step).collect(),
         steps: lines(Class::StepLine),
         findings: lines(Class::Finding),
         rejected: lines(Class::Rejection),
@@ -116,16 +122,16 @@ pub fn continuation(
         summary: lines(Class::Summary).pop().unwrap_or_default(),
         answer,
         messages,
-        left_out: render::left_out(&left_out),
+        left_out: render::count_left_out(&left_out),
         tokens: tokens as u64,
         truncated: chosen.is_cut || is_short || !left_out.is_empty(),
-        why: if explain { known.why(&chosen) } else { Vec::new() },
+        why: if explain { known.explain_selection(&chosen) } else { Vec::new() },
     };
     (view, text)
 }
 
 /// Converts one of the last steps to the form of this view.
-fn last_step(step: StepOfView) -> LastStepOut {
+fn to_last_step(step: StepOfView) -> LastStepOut {
     LastStepOut {
         number: step.number,
         branch: step.branch_id,
@@ -141,14 +147,14 @@ fn last_step(step: StepOfView) -> LastStepOut {
 /// Writes a brief of a session without the positions for which `is_shown` returns true, within a
 /// token budget. `None` if nothing is left, or it does not fit.
 #[must_use]
-pub fn rest_of(
+pub fn write_unshown_brief(
     facts: &Facts,
     is_shown: impl Fn(Position) -> bool,
     tokens_max: usize,
     tokenizer: Tokenizer,
 ) -> Option<String> {
-    let mut known = Gathered::gather_for(facts, &CONTINUATION, tokens_max);
-    known.without_lines_of_last_steps();
+    let mut known = GatheredItems::gather_for_tokens(facts, &CONTINUATION, tokens_max);
+    known.remove_lines_of_last_steps();
     for row in &ROWS {
         known.retain_unshown(row.class, &is_shown);
     }

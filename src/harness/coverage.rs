@@ -53,7 +53,7 @@ pub fn coverage(research: &Research) -> (CoverageOut, Vec<String>) {
     let mut kinds: Vec<(&str, u64)> = kinds.into_iter().collect();
     kinds.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     kinds.truncate(KINDS_MAX);
-    let open = research.gaps_open().iter().rev().take(QUERIES_MAX);
+    let open = research.open_gaps().iter().rev().take(QUERIES_MAX);
     let queries = open.filter_map(|at| research.gaps().get(*at));
     let queries = queries.map(|gap| fit(&gap.description, QUERY_BYTES).text).collect();
     let spread_percent = (domains.len() * 100).checked_div(sources.len()).unwrap_or(0);

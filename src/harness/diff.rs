@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use super::{
     budget::{Budget, fit},
     lists::{
-        gap_bytes, index_line, line_bytes, rejected_bytes, rejected_line, source_bytes,
-        source_line, whole_gap,
+        full_gap_line, gap_bytes, index_line, line_bytes, rejected_bytes, rejected_line,
+        source_bytes, source_line,
     },
-    select::Form,
+    select::ItemForm,
     tokens::Tokenizer,
     window::Window,
 };
@@ -34,12 +34,12 @@ const RANGES_MAX: usize = 1_000;
 
 /// Compares the windows of two points, the earlier first; both were counted with one tokenizer.
 #[must_use]
-pub fn window_diff(
+pub fn diff_windows(
     before: (&Window, Position),
     after: (&Window, Position),
     tokenizer: Tokenizer,
 ) -> WindowChange {
-    let (old, new) = (shown(before), shown(after));
+    let (old, new) = (shown_positions(before), shown_positions(after));
     let cut = |window: &Window| window.shortened.iter().copied().collect::<BTreeSet<_>>();
     let newly_cut: BTreeSet<Position> = &cut(after.0) - &cut(before.0);
     let size = |shown: &BTreeSet<Position>, window: &Window| WindowSize {
@@ -58,7 +58,7 @@ pub fn window_diff(
 }
 
 /// Returns the positions before a point that its window shows: those that it does not drop.
-fn shown((window, at): (&Window, Position)) -> BTreeSet<Position> {
+fn shown_positions((window, at): (&Window, Position)) -> BTreeSet<Position> {
     let mut next = Position::ZERO;
     let end = Range::new(at, at);
     let holes = window.dropped.iter().map(|(range, _)| *range).chain([end]);
@@ -95,7 +95,7 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
         |research: &Research| research.summary().map(|said| fit(&said.text, TEXT_BYTES).text);
     let known = old.steps().len();
     let step = |at: usize| {
-        let line = index_line(new, at, Form::Whole)?;
+        let line = index_line(new, at, ItemForm::Whole)?;
         let price = line_bytes(&line);
         let StepLine { number, branch_id, line, superseded_by, .. } = line;
         Some((price, DiffStep { step: number, branch: branch_id, line, superseded_by }))
@@ -106,13 +106,13 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
         by(old) != by(new)
     });
     let gap = |at: usize| {
-        let line = whole_gap(new.gaps().get(at)?);
+        let line = full_gap_line(new.gaps().get(at)?);
         let price = gap_bytes(&line);
         let OpenGap { id, description, step } = line;
         Some((price, DiffGap { id, description, step }))
     };
     let source = |at: usize| {
-        let line = source_line(new.sources().get(at)?, Form::Whole);
+        let line = source_line(new.sources().get(at)?, ItemForm::Whole);
         let price = source_bytes(&line);
         let SourceOfView { url, title, step, .. } = line;
         Some((price, DiffSource { url, title, step }))
@@ -132,13 +132,18 @@ pub fn diff(before: &Facts, after: &Facts, bytes_max: usize) -> FactsChange {
         goal: text_change(goal(old), goal(new)),
         summary: text_change(summary(old), summary(new)),
         complete: Some(complete).filter(|now| *now != old.completed_at().is_some()),
-        steps: take_fitting(known..new.steps().len(), &mut budget, step).into(),
-        superseded: take_fitting(revised, &mut budget, step).into(),
-        gaps_opened: take_fitting(old.gaps().len()..new.gaps().len(), &mut budget, gap).into(),
-        gaps_closed: take_fitting(closed, &mut budget, gap).into(),
-        sources: take_fitting(old.sources().len()..new.sources().len(), &mut budget, source).into(),
-        rejected: take_fitting(old.rejected().len()..new.rejected().len(), &mut budget, rejected)
+        steps: collect_fitting(known..new.steps().len(), &mut budget, step).into(),
+        superseded: collect_fitting(revised, &mut budget, step).into(),
+        gaps_opened: collect_fitting(old.gaps().len()..new.gaps().len(), &mut budget, gap).into(),
+        gaps_closed: collect_fitting(closed, &mut budget, gap).into(),
+        sources: collect_fitting(old.sources().len()..new.sources().len(), &mut budget, source)
             .into(),
+        rejected: collect_fitting(
+            old.rejected_approaches().len()..new.rejected_approaches().len(),
+            &mut budget,
+            rejected,
+        )
+        .into(),
     }
 }
 
@@ -147,7 +152,7 @@ fn text_change(from: Option<String>, to: Option<String>) -> Option<TextChange> {
 }
 
 /// Returns the first lines of a list that fit the budget, and the number of all lines.
-fn take_fitting<T>(
+fn collect_fitting<T>(
     ordinals: impl Iterator<Item = usize>,
     budget: &mut Budget,
     line: impl Fn(usize) -> Option<(usize, T)>,

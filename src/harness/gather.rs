@@ -4,13 +4,13 @@
 use std::cell::Cell;
 
 use super::{
-    asked::within,
-    budget::{Cut, TOKEN_BYTES},
+    budget::{ShortenedText, TOKEN_BYTES},
     narration,
-    outcomes::{patterns, providers},
-    priority::{TASK, important, is_marked},
-    results::{RecurringNames, unwrapped},
-    select::{Class, Form, Item, Recipe, RecipeRow},
+    outcomes::{outcomes_by_tool, recurring_failures},
+    priority::{TASK, has_mark, mark_importance},
+    requirements::shorten_request,
+    results::{RecurringNames, strip_wrapper},
+    select::{Class, Item, ItemForm, Recipe, RecipeRow},
 };
 use crate::{
     api::{
@@ -23,7 +23,8 @@ use crate::{
         text::{ELLIPSIS, one_line, whole_graphemes},
     },
     projection::{
-        CommandFact, Effect, Facts, Finding, FoundIn, ResearchStep, body::StepBody, is_done,
+        CommandFact, EffectFact, Facts, Finding, FindingSource, ResearchStep, body::StepBody,
+        is_done,
     },
 };
 
@@ -64,7 +65,7 @@ const LATEST_RESULTS: usize = 3;
 const RECURRING_MAX: usize = 6;
 
 /// Facts of a session as items.
-pub(super) struct Gathered<'a> {
+pub(super) struct GatheredItems<'a> {
     pub(super) facts: &'a Facts,
     pub(super) items: Vec<Item>,
     /// Number of items of each class.
@@ -87,9 +88,13 @@ pub(super) struct Gathered<'a> {
     pub(super) lines_hidden: usize,
 }
 
-impl<'a> Gathered<'a> {
+impl<'a> GatheredItems<'a> {
     /// Gathers the items of a recipe for a token budget.
-    pub(super) fn gather_for(facts: &'a Facts, recipe: &Recipe<'_>, tokens_max: usize) -> Self {
+    pub(super) fn gather_for_tokens(
+        facts: &'a Facts,
+        recipe: &Recipe<'_>,
+        tokens_max: usize,
+    ) -> Self {
         Self::gather(facts, recipe, tokens_max * TOKEN_BYTES)
     }
 
@@ -105,7 +110,7 @@ impl<'a> Gathered<'a> {
             patterns: Vec::new(),
             providers: Vec::new(),
             counts: Vec::new(),
-            next: next(facts, recipe),
+            next: next_steps(facts, recipe),
             names: RecurringNames::default(),
             line_chars,
             bound_bytes: bytes / 4,
@@ -117,25 +122,25 @@ impl<'a> Gathered<'a> {
             known.names = RecurringNames::from_facts(facts);
         }
         for row in recipe.rows {
-            known.add(row.class, recipe, bytes);
+            known.add_class(row.class, recipe, bytes);
         }
-        known.without_mended_results();
+        known.remove_resolved_results();
         known
     }
 
     /// Removes the results of failed commands that succeeded later.
-    fn without_mended_results(&mut self) {
+    fn remove_resolved_results(&mut self) {
         let facts = self.facts;
-        if facts.work.mended().next().is_none() {
+        if facts.work.resolved_commands().next().is_none() {
             return;
         }
         let outputs: Vec<_> = facts.progress.outputs().collect();
         self.retain(Class::Result, |item| {
-            !outputs.get(item.place).is_some_and(|output| facts.work.has_mended(output))
+            !outputs.get(item.index).is_some_and(|output| facts.work.is_resolved(output))
         });
     }
 
-    fn add(&mut self, class: Class, recipe: &Recipe<'_>, bytes: usize) {
+    fn add_class(&mut self, class: Class, recipe: &Recipe<'_>, bytes: usize) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let research = &facts.research;
         match class {
@@ -143,89 +148,90 @@ impl<'a> Gathered<'a> {
             | Class::Goal
             | Class::Summary
             | Class::Instruction
-            | Class::OlderInstruction => self.words(class),
+            | Class::OlderInstruction => self.add_texts(class),
             Class::Next => {
                 let count = self.next.len();
                 // The first step is the most urgent, and the newest item is served first.
-                (0..count).rev().for_each(|at| self.listed(class, at, at, count));
+                (0..count).rev().for_each(|at| self.add_list_item(class, at, at, count));
             }
-            Class::Plan | Class::PlanDone => self.plan(class),
+            Class::Plan | Class::PlanDone => self.add_plan(class),
             Class::LastStep => {
-                let count = research.full().count();
-                (0..count).for_each(|at| self.listed(class, at, at, count));
+                let count = research.full_steps().count();
+                (0..count).for_each(|at| self.add_list_item(class, at, at, count));
             }
             Class::StepLine => {
                 let steps = research.steps().len();
                 let lines = (bytes * LINES_OF_KILOBYTE / 1_024).max(LINES_MIN);
                 for at in steps.saturating_sub(lines)..steps {
                     // One price for all, because an index is in order.
-                    self.item(Item { bytes: 150, ..item(class, at, (at, steps)) });
+                    self.push_item(Item { bytes: 150, ..new_item(class, at, (at, steps)) });
                 }
             }
-            Class::Finding => self.findings(),
+            Class::Finding => self.add_findings(),
             Class::Rejection | Class::Gap | Class::Source => self.add_list(class),
-            Class::Done => self.said(class, progress.worked().map(String::len)),
-            Class::Tried => self.said(class, progress.tried().map(String::len)),
-            Class::Failed => self.said(class, progress.failed().map(String::len)),
+            Class::Done => self.add_items_by_length(class, progress.successes().map(String::len)),
+            Class::Tried => self.add_items_by_length(class, progress.attempts().map(String::len)),
+            Class::Failed => self.add_items_by_length(class, progress.failures().map(String::len)),
             Class::Result => {
                 let latest = progress.outputs().count().saturating_sub(LATEST_RESULTS);
-                for (place, one) in progress.outputs().enumerate() {
+                for (index, one) in progress.outputs().enumerate() {
                     // A file that can be read again is shown only among the latest results.
-                    let is_file = self.names.is_file_elsewhere(one);
-                    if one.is_aside || is_file && place < latest {
+                    let is_file = self.names.is_rereadable_file(one);
+                    if one.is_aside || is_file && index < latest {
                         continue;
                     }
-                    let recurring = self.names.in_text(&one.text) + self.names.in_text(&one.input);
-                    let is_silent = one.ended.is_empty() && unwrapped(&one.text).is_empty();
+                    let recurring =
+                        self.names.count_in(&one.text) + self.names.count_in(&one.input);
+                    let is_silent = one.ended.is_empty() && strip_wrapper(&one.text).is_empty();
                     let share = if is_silent { 4 } else { 2 };
                     let worth = WORTH / share + WORTH / 4 * recurring.min(RECURRING_MAX);
-                    let at = self.at(class, place, one.position);
-                    self.item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
+                    let at = self.item_at(class, index, one.position);
+                    self.push_item(Item { worth, bytes: 2 * LINE_CHARS_MAX, ..at });
                 }
             }
-            Class::Answer => self.answers(recipe.newest.contains(&class)),
+            Class::Answer => self.add_answers(recipe.newest.contains(&class)),
             Class::Event => {
                 // One price for all, because events are in order.
                 let recent = facts.conversation.recent.iter().map(|line| line.position).collect();
-                self.add_equal(class, LINE_CHARS_MAX, recent);
+                self.add_equally_priced(class, LINE_CHARS_MAX, recent);
             }
             Class::Branch => {
                 let count = research.branches().len();
                 let newest = count.saturating_sub(NEWEST)..count;
-                newest.for_each(|at| self.listed(class, at, at, count));
+                newest.for_each(|at| self.add_list_item(class, at, at, count));
             }
-            Class::Pattern | Class::Provider | Class::Count => self.add_counted(class),
-            Class::State => self.state(),
-            Class::Failure | Class::Mended | Class::File | Class::Change => self.work(class),
-            Class::ContextItem | Class::Context | Class::Reference => self.saved(class),
+            Class::Pattern | Class::Provider | Class::Count => self.add_computed_list(class),
+            Class::State => self.add_state(),
+            Class::Failure | Class::Mended | Class::File | Class::Change => self.add_work(class),
+            Class::ContextItem | Class::Context | Class::Reference => self.add_saved(class),
         }
     }
 
     /// Adds what the client saved: context items, its summary of the conversation, and files
     /// without a known change.
-    fn saved(&mut self, class: Class) {
+    fn add_saved(&mut self, class: Class) {
         let (facts, saved) = (self.facts, &self.facts.saved);
         match class {
             Class::ContextItem => {
-                for (place, one) in saved.items().iter().enumerate() {
-                    let at = self.at(class, place, one.position);
-                    let is_done = is_marked(facts, one.position, MarkKind::Done);
+                for (index, one) in saved.items().iter().enumerate() {
+                    let at = self.item_at(class, index, one.position);
+                    let is_done = has_mark(facts, one.position, MarkKind::Done);
                     if !(is_done && &*one.category == TASK) {
                         let bytes = one.content.len().min(2 * LINE_CHARS_MAX);
-                        self.item(Item { bytes, ..at });
+                        self.push_item(Item { bytes, ..at });
                     }
                 }
             }
             Class::Context => {
-                if let Some((text, position)) = self.saved_words() {
-                    self.text(class, 0, text, position);
+                if let Some((text, position)) = self.client_summary() {
+                    self.add_text(class, 0, text, position);
                 }
             }
             _ => {
-                for (place, one) in saved.files().iter().enumerate() {
+                for (index, one) in saved.files().iter().enumerate() {
                     if !facts.work.files().any(|file| is_same_file(&one.path, &file.path)) {
-                        let at = self.at(class, place, one.position);
-                        self.item(Item { bytes: one.path.len(), ..at });
+                        let at = self.item_at(class, index, one.position);
+                        self.push_item(Item { bytes: one.path.len(), ..at });
                     }
                 }
             }
@@ -233,32 +239,33 @@ impl<'a> Gathered<'a> {
     }
 
     /// Adds the latest passed tests and the latest commit of the chain.
-    fn state(&mut self) {
+    fn add_state(&mut self) {
         let work = &self.facts.work;
         let of_commit = work.commit().map(|commit| commit.position);
-        let last = work.passed().map(|passed| passed.position).max(of_commit);
+        let last = work.latest_passed_run().map(|passed| passed.position).max(of_commit);
         if let Some(position) = last {
-            let at = self.at(Class::State, 0, position);
-            self.item(Item { bytes: LINE_CHARS_MAX, status: 100, ..at });
+            let at = self.item_at(Class::State, 0, position);
+            self.push_item(Item { bytes: LINE_CHARS_MAX, status: 100, ..at });
         }
     }
 
     /// Adds messages of the agent: the last one; of the others all or the marked ones, if they have
     /// content that still holds.
-    fn answers(&mut self, is_all: bool) {
+    fn add_answers(&mut self, is_all: bool) {
         let answers = self.facts.conversation.answers();
         let last = answers.len().saturating_sub(1);
-        for (place, one) in answers.iter().enumerate() {
-            let at = self.at(Class::Answer, place, one.position);
-            let says = || !one.is_withdrawn() && !narration::without(&one.text).is_empty();
-            if place == last || (is_all || at.mark.is_some()) && says() {
-                self.item(Item { bytes: LINE_CHARS_MAX, ..at });
+        for (index, one) in answers.iter().enumerate() {
+            let at = self.item_at(Class::Answer, index, one.position);
+            let says =
+                || !one.is_mostly_withdrawn() && !narration::remove_narration(&one.text).is_empty();
+            if index == last || (is_all || at.mark.is_some()) && says() {
+                self.push_item(Item { bytes: LINE_CHARS_MAX, ..at });
             }
         }
     }
 
     /// Adds the texts of the user and the caller.
-    fn words(&mut self, class: Class) {
+    fn add_texts(&mut self, class: Class) {
         let (facts, progress) = (self.facts, &self.facts.progress);
         let task = progress.task();
         let said = match class {
@@ -270,71 +277,71 @@ impl<'a> Gathered<'a> {
             _ => None,
         };
         if let Some((text, position)) = said.filter(|(text, _)| !text.is_empty()) {
-            self.text(class, 0, text, position);
+            self.add_text(class, 0, text, position);
         }
         let instructions = progress.instructions();
         let words: Vec<_> = match class {
-            Class::Instruction => instructions.whole().enumerate().collect(),
-            Class::OlderInstruction => instructions.lines().enumerate().collect(),
+            Class::Instruction => instructions.recent_instructions().enumerate().collect(),
+            Class::OlderInstruction => instructions.older_lines().enumerate().collect(),
             _ => Vec::new(),
         };
-        for (place, word) in words {
+        for (index, word) in words {
             // The first instruction is the task; of equal ones the latest is shown.
             let is_task = task.is_some_and(|task| task.position == word.position);
-            let later = || progress.instructions().whole().rev();
+            let later = || progress.instructions().recent_instructions().rev();
             let later = || later().take_while(|other| other.position > word.position);
             if !is_task && !later().any(|other| other.text == word.text) {
-                self.text(class, place, &word.text, word.position);
+                self.add_text(class, index, &word.text, word.position);
             }
         }
     }
 
-    fn findings(&mut self) {
-        for (place, one) in self.facts.findings.found().iter().enumerate() {
+    fn add_findings(&mut self) {
+        for (index, one) in self.facts.findings.sentences().iter().enumerate() {
             if !one.is_idle {
-                self.judged(place, one);
+                self.add_finding(index, one);
             }
         }
     }
 
     /// Adds the lists that are computed for a view, most frequent first.
-    fn add_counted(&mut self, class: Class) {
+    fn add_computed_list(&mut self, class: Class) {
         let outcomes = &self.facts.outcomes;
         let count = match class {
             Class::Pattern => {
-                self.patterns = patterns(outcomes);
+                self.patterns = recurring_failures(outcomes);
                 self.patterns.len()
             }
             Class::Provider => {
-                self.providers = providers(outcomes);
+                self.providers = outcomes_by_tool(outcomes);
                 self.providers.len()
             }
             _ => {
-                self.counts = counts(self.facts);
+                self.counts = count_by_type(self.facts);
                 self.counts.len()
             }
         };
-        (0..count).for_each(|at| self.listed(class, at, count - at, count));
+        (0..count).for_each(|at| self.add_list_item(class, at, count - at, count));
     }
 
     /// Adds items of equal price at their positions.
-    fn add_equal(&mut self, class: Class, bytes: usize, positions: Vec<Position>) {
-        for (place, position) in positions.into_iter().enumerate() {
-            self.item(Item { bytes, ..self.at(class, place, position) });
+    fn add_equally_priced(&mut self, class: Class, bytes: usize, positions: Vec<Position>) {
+        for (index, position) in positions.into_iter().enumerate() {
+            self.push_item(Item { bytes, ..self.item_at(class, index, position) });
         }
     }
 
-    fn work(&mut self, class: Class) {
+    fn add_work(&mut self, class: Class) {
         let work = &self.facts.work;
         let line = |bytes: usize| bytes.min(2 * LINE_CHARS_MAX);
         let of_command = |one: &CommandFact| (line(one.line.len() + one.error.len()), one.last);
         let known: Vec<(usize, Position)> = match class {
-            Class::Failure => work.failing().map(of_command).collect(),
-            Class::Mended => work.mended().map(of_command).collect(),
+            Class::Failure => work.failing_commands().map(of_command).collect(),
+            Class::Mended => work.resolved_commands().map(of_command).collect(),
             Class::File => work.files().map(|file| (file.path.len(), file.last)).collect(),
             _ => {
                 let bytes =
-                    |one: &Effect| line(one.tool.len() + one.input.len() + one.result.len());
+                    |one: &EffectFact| line(one.tool.len() + one.input.len() + one.result.len());
                 work.effects().map(|one| (bytes(one), one.position)).collect()
             }
         };
@@ -342,25 +349,25 @@ impl<'a> Gathered<'a> {
             Class::Change => work.effects().map(|one| one.failed).collect(),
             _ => Vec::new(),
         };
-        for (place, (bytes, position)) in known.into_iter().enumerate() {
-            let in_vain = failed.get(place).copied().unwrap_or_default();
-            let at = self.at(class, place, position);
+        for (index, (bytes, position)) in known.into_iter().enumerate() {
+            let in_vain = failed.get(index).copied().unwrap_or_default();
+            let at = self.item_at(class, index, position);
             let status = if in_vain { at.status * IN_VAIN_PERCENT / 100 } else { at.status };
-            self.item(Item { bytes, status, ..at });
+            self.push_item(Item { bytes, status, ..at });
         }
     }
 
     /// Adds unfinished steps, the next one last as the newest, or finished ones in order.
-    fn plan(&mut self, class: Class) {
+    fn add_plan(&mut self, class: Class) {
         let Some(plan) = self.facts.progress.plan() else { return };
         let count = plan.steps.len();
         let done = class == Class::PlanDone;
-        let places = plan.steps.iter().enumerate().filter(|(_, step)| is_done(step) == done);
-        let mut places: Vec<usize> = places.map(|(at, _)| at).collect();
+        let indexes = plan.steps.iter().enumerate().filter(|(_, step)| is_done(step) == done);
+        let mut indexes: Vec<usize> = indexes.map(|(at, _)| at).collect();
         if !done {
-            places.reverse();
+            indexes.reverse();
         }
-        places.into_iter().for_each(|at| self.listed(class, at, at, count));
+        indexes.into_iter().for_each(|at| self.add_list_item(class, at, at, count));
     }
 
     /// Adds the best and the newest items of a list.
@@ -368,7 +375,7 @@ impl<'a> Gathered<'a> {
         let (facts, research) = (self.facts, &self.facts.research);
         let (pool, newest): (&[Finding], Vec<usize>) = match class {
             Class::Gap => {
-                let open = research.gaps_open().iter().rev().take(NEWEST);
+                let open = research.open_gaps().iter().rev().take(NEWEST);
                 (facts.findings.gaps(), open.copied().collect())
             }
             Class::Source => {
@@ -376,13 +383,16 @@ impl<'a> Gathered<'a> {
                 (facts.findings.sources(), (count.saturating_sub(NEWEST)..count).collect())
             }
             _ => {
-                let count = research.rejected().len();
-                (facts.findings.ruled_out(), (count.saturating_sub(NEWEST)..count).collect())
+                let count = research.rejected_approaches().len();
+                (
+                    facts.findings.rejected_approaches(),
+                    (count.saturating_sub(NEWEST)..count).collect(),
+                )
             }
         };
-        let listed = |one: &Finding| match one.said {
-            FoundIn::Listed(ordinal) => Some(ordinal),
-            FoundIn::Step(_) | FoundIn::At(_) => None,
+        let listed = |one: &Finding| match one.source {
+            FindingSource::Listed(ordinal) => Some(ordinal),
+            FindingSource::Step(_) | FindingSource::At(_) => None,
         };
         let mut of_list: Vec<(usize, Option<&Finding>)> =
             pool.iter().filter_map(|one| Some((listed(one)?, Some(one)))).collect();
@@ -393,79 +403,79 @@ impl<'a> Gathered<'a> {
         let count = match class {
             Class::Gap => research.gaps().len(),
             Class::Source => research.sources().len(),
-            _ => research.rejected().len(),
+            _ => research.rejected_approaches().len(),
         };
         for (ordinal, judged) in of_list {
-            let base = item(class, ordinal, (ordinal, count));
+            let base = new_item(class, ordinal, (ordinal, count));
             let Some(one) = judged else {
                 // An item without a score is worth little.
-                self.item(Item { worth: WORTH / 5, bytes: LINE_CHARS_MAX, ..base });
+                self.push_item(Item { worth: WORTH / 5, bytes: LINE_CHARS_MAX, ..base });
                 continue;
             };
             let url = research.sources().get(ordinal).filter(|_| class == Class::Source);
             let bytes = one.text.len() + url.map_or(0, |source| source.url.len());
-            self.item(Item { worth: one.score, bytes, ..base });
+            self.push_item(Item { worth: one.score, bytes, ..base });
         }
     }
 
-    fn said(&mut self, class: Class, lengths: impl Iterator<Item = usize>) {
+    fn add_items_by_length(&mut self, class: Class, lengths: impl Iterator<Item = usize>) {
         let lengths: Vec<usize> = lengths.collect();
         let count = lengths.len();
-        for (place, bytes) in lengths.into_iter().enumerate() {
-            self.item(Item { bytes, ..item(class, place, (place, count)) });
+        for (index, bytes) in lengths.into_iter().enumerate() {
+            self.push_item(Item { bytes, ..new_item(class, index, (index, count)) });
         }
     }
 
-    fn text(&mut self, class: Class, place: usize, text: &str, position: Position) {
+    fn add_text(&mut self, class: Class, index: usize, text: &str, position: Position) {
         let bytes = text.len().min(LINE_CHARS_MAX);
-        self.item(Item { bytes, ..self.at(class, place, position) });
+        self.push_item(Item { bytes, ..self.item_at(class, index, position) });
     }
 
-    fn listed(&mut self, class: Class, place: usize, at: usize, count: usize) {
-        self.item(Item { bytes: 80, ..item(class, place, (at, count)) });
+    fn add_list_item(&mut self, class: Class, index: usize, at: usize, count: usize) {
+        self.push_item(Item { bytes: 80, ..new_item(class, index, (at, count)) });
     }
 
     /// Adds a finding, with the item whose text contains it.
-    fn judged(&mut self, place: usize, one: &Finding) {
+    fn add_finding(&mut self, index: usize, one: &Finding) {
         let (research, talk) = (&self.facts.research, &self.facts.conversation);
         let steps = research.steps();
-        let (position, inside) = match one.said {
-            FoundIn::Step(step) => {
-                let last = step.checked_sub(steps.len() - research.full().count());
-                let place = steps.get(step).map_or(Position(0), |step| step.position);
+        let (position, inside) = match one.source {
+            FindingSource::Step(step) => {
+                let last = step.checked_sub(steps.len() - research.full_steps().count());
+                let at_step = steps.get(step).map_or(Position(0), |step| step.position);
                 let begins = |step: &&ResearchStep| {
                     step.line.contains(&*one.text)
                         || one.text.starts_with(step.line.trim_end_matches(ELLIPSIS))
                 };
                 let line = steps.get(step).filter(begins).map(|_| (Class::StepLine, step));
-                (place, last.map(|at| (Class::LastStep, at)).or(line))
+                (at_step, last.map(|at| (Class::LastStep, at)).or(line))
             }
-            FoundIn::At(position) => {
+            FindingSource::At(position) => {
                 let answer = talk.answers().binary_search_by_key(&position, |one| one.position);
-                let context = self.saved_words().filter(|(_, at)| *at == position);
+                let context = self.client_summary().filter(|(_, at)| *at == position);
                 let answer = answer.ok().map(|at| (Class::Answer, at));
                 (position, answer.or(context.map(|_| (Class::Context, 0))))
             }
-            FoundIn::Listed(_) => (Position(0), None),
+            FindingSource::Listed(_) => (Position(0), None),
         };
         let (worth, bytes, signature) = (one.score, one.text.len(), Some(one.signature));
-        let at = self.at(Class::Finding, place, position);
-        self.item(Item { worth, bytes, signature, inside, ..at });
+        let at = self.item_at(Class::Finding, index, position);
+        self.push_item(Item { worth, bytes, signature, inside, ..at });
     }
 
     /// Builds an item at a position of the session, with the mark of its event.
-    fn at(&self, class: Class, place: usize, position: Position) -> Item {
+    fn item_at(&self, class: Class, index: usize, position: Position) -> Item {
         let share = |of: u64| usize::try_from(of).unwrap_or(usize::MAX);
-        let made = item(class, place, (share(position.0), share(self.facts.position.0)));
-        let mark = important(self.facts, position);
-        let is_wrong = class != Class::Task && is_marked(self.facts, position, MarkKind::Wrong);
+        let made = new_item(class, index, (share(position.0), share(self.facts.position.0)));
+        let mark = mark_importance(self.facts, position);
+        let is_wrong = class != Class::Task && has_mark(self.facts, position, MarkKind::Wrong);
         let status = if is_wrong { 0 } else { made.status };
-        let is_earlier = self.facts.place(position).0.is_some();
+        let is_earlier = self.facts.to_session_position(position).0.is_some();
         let status = if is_earlier { status * EARLIER_PERCENT / 100 } else { status };
         Item { position: position.0, mark, status, ..made }
     }
 
-    fn item(&mut self, item: Item) {
+    fn push_item(&mut self, item: Item) {
         pace::step();
         if item.status == 0 {
             return;
@@ -495,13 +505,13 @@ impl<'a> Gathered<'a> {
     pub(super) fn retain_unshown(&mut self, class: Class, is_shown: impl Fn(Position) -> bool) {
         let facts = self.facts;
         let steps = facts.research.steps();
-        let first_full = steps.len() - facts.research.full().count();
-        let of_step = |place: usize| steps.get(place).map(|step| step.position);
+        let first_full = steps.len() - facts.research.full_steps().count();
+        let of_step = |index: usize| steps.get(index).map(|step| step.position);
         let plan = facts.progress.plan().map(|plan| plan.position);
         self.retain(class, |item| {
             let position = match class {
-                Class::StepLine => of_step(item.place),
-                Class::LastStep => of_step(first_full + item.place),
+                Class::StepLine => of_step(item.index),
+                Class::LastStep => of_step(first_full + item.index),
                 Class::Plan | Class::PlanDone => plan,
                 // These classes summarize many events, or none.
                 Class::Goal
@@ -515,50 +525,64 @@ impl<'a> Gathered<'a> {
                 | Class::Branch => None,
                 _ => Some(Position(item.position)),
             };
-            let Some((None, at)) = position.map(|at| facts.place(at)) else { return true };
+            let Some((None, at)) = position.map(|at| facts.to_session_position(at)) else {
+                return true;
+            };
             !is_shown(at)
         });
     }
 
     /// Removes the findings that these steps contain.
-    pub(super) fn without_findings_of(&mut self, steps: &[usize]) {
-        let found = self.facts.findings.found();
+    pub(super) fn remove_findings_of_steps(&mut self, steps: &[usize]) {
+        let found = self.facts.findings.sentences();
         let is_shown = |item: &Item| {
-            matches!(found.get(item.place).map(|one| one.said),
-                Some(FoundIn::Step(step)) if steps.contains(&step))
+            matches!(found.get(item.index).map(|one| one.source),
+                Some(FindingSource::Step(step)) if steps.contains(&step))
         };
         self.retain(Class::Finding, |item| !is_shown(item));
     }
 
     /// Removes the lines of steps that are shown in full.
-    pub(super) fn without_lines_of_last_steps(&mut self) {
+    pub(super) fn remove_lines_of_last_steps(&mut self) {
         let steps = self.facts.research.steps().len();
-        self.lines_hidden = self.facts.research.full().count();
+        self.lines_hidden = self.facts.research.full_steps().count();
         let first = steps - self.lines_hidden;
-        self.retain(Class::StepLine, |item| item.place < first);
+        self.retain(Class::StepLine, |item| item.index < first);
     }
 
     /// Returns a text in a form: its first line, its ends within `bytes_max`, or all of it.
-    pub(super) fn formed(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
-        formed(text, form, bytes_max, self.line_chars)
+    pub(super) fn shorten_to_form(
+        &self,
+        text: &str,
+        form: ItemForm,
+        bytes_max: usize,
+    ) -> ShortenedText {
+        shorten_to_form(text, form, bytes_max, self.line_chars)
     }
 
     /// Returns a user's text in a form; requirements stay, within a quarter of the budget.
-    pub(super) fn bounded(&self, text: &str, form: Form, bytes_max: usize) -> Cut {
+    pub(super) fn shorten_user_text(
+        &self,
+        text: &str,
+        form: ItemForm,
+        bytes_max: usize,
+    ) -> ShortenedText {
         match form {
-            Form::Line => {
-                let cut = within(text, self.line_chars, self.bound_bytes.min(bytes_max));
-                Cut { text: one_line(&cut.text, usize::MAX), ..cut }
+            ItemForm::Line => {
+                let cut = shorten_request(text, self.line_chars, self.bound_bytes.min(bytes_max));
+                ShortenedText { text: one_line(&cut.text, usize::MAX), ..cut }
             }
-            Form::Short => within(text, bytes_max, self.bound_bytes),
-            Form::Part(bytes) => within(text, bytes_max.max(bytes as usize), self.bound_bytes),
-            _ => Cut { text: text.to_owned(), truncated: false },
+            ItemForm::Short => shorten_request(text, bytes_max, self.bound_bytes),
+            ItemForm::Part(bytes) => {
+                shorten_request(text, bytes_max.max(bytes as usize), self.bound_bytes)
+            }
+            _ => ShortenedText { text: text.to_owned(), truncated: false },
         }
     }
 
     /// Returns the client's summary of the conversation: the saved one, else the one of its latest
     /// compaction.
-    pub(super) fn saved_words(&self) -> Option<(&'a str, Position)> {
+    pub(super) fn client_summary(&self) -> Option<(&'a str, Position)> {
         let facts = self.facts;
         let saved = facts.saved.context().map(|said| (&*said.text, said.position));
         saved.or_else(|| {
@@ -569,10 +593,9 @@ impl<'a> Gathered<'a> {
         })
     }
 
-    /// Returns the step of the plan at that index, in a form.
-    pub(super) fn plan_step(&self, place: usize, form: Form) -> Option<PlanStepOut> {
-        let step = self.facts.progress.plan()?.steps.get(place)?;
-        let text = self.formed(&step.text, form, TEXT_BYTES).text;
+    pub(super) fn plan_step(&self, index: usize, form: ItemForm) -> Option<PlanStepOut> {
+        let step = self.facts.progress.plan()?.steps.get(index)?;
+        let text = self.shorten_to_form(&step.text, form, TEXT_BYTES).text;
         Some(PlanStepOut { text, state: step.state.clone() })
     }
 }
@@ -586,17 +609,17 @@ pub(super) fn is_same_file(path: &str, below: &str) -> bool {
 }
 
 /// Returns the bytes of a step's texts.
-pub(super) fn bytes_of(body: &StepBody) -> usize {
+pub(super) fn step_text_bytes(body: &StepBody) -> usize {
     let rejected: usize = body.rejected.iter().map(String::len).sum();
     body.description.len() + body.reasoning.as_ref().map_or(0, String::len) + rejected
 }
 
 /// Builds an item at index `at` of a list with `count` items.
-fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
+fn new_item(class: Class, index: usize, (at, count): (usize, usize)) -> Item {
     let recency = at.min(count) * 100 / count.max(1);
     Item {
         class,
-        place,
+        index,
         bytes: 0,
         worth: WORTH,
         recency,
@@ -609,8 +632,8 @@ fn item(class: Class, place: usize, (at, count): (usize, usize)) -> Item {
 }
 
 /// Returns the next steps: of the last outcome, else of the plan in a view without one.
-fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
-    let next: Vec<&str> = facts.progress.next().map(String::as_str).collect();
+fn next_steps<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
+    let next: Vec<&str> = facts.progress.next_steps().map(String::as_str).collect();
     if !next.is_empty() || recipe.rows.iter().any(|row| row.class == Class::Plan) {
         return next;
     }
@@ -620,7 +643,7 @@ fn next<'a>(facts: &'a Facts, recipe: &Recipe<'_>) -> Vec<&'a str> {
 }
 
 /// Returns the number of events by type, most frequent first.
-fn counts(facts: &Facts) -> Vec<(String, u64)> {
+fn count_by_type(facts: &Facts) -> Vec<(String, u64)> {
     let talk = &facts.conversation;
     let mut counts: Vec<(String, u64)> =
         talk.counts.iter().map(|(kind, count)| (kind.to_string(), *count)).collect();
@@ -634,17 +657,25 @@ fn counts(facts: &Facts) -> Vec<(String, u64)> {
 /// Returns a text in a form: its first `line_chars` characters, its ends within `bytes_max` or the
 /// form's bytes, or all of it.
 #[must_use]
-pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize) -> Cut {
+pub(super) fn shorten_to_form(
+    text: &str,
+    form: ItemForm,
+    bytes_max: usize,
+    line_chars: usize,
+) -> ShortenedText {
     let bytes_max = match form {
-        Form::Part(bytes) => bytes_max.max(bytes as usize),
+        ItemForm::Part(bytes) => bytes_max.max(bytes as usize),
         _ => bytes_max,
     };
     match form {
-        Form::Line => {
+        ItemForm::Line => {
             let line = one_line(text, line_chars);
-            Cut { truncated: line.ends_with(ELLIPSIS) && line.len() < text.len(), text: line }
+            ShortenedText {
+                truncated: line.ends_with(ELLIPSIS) && line.len() < text.len(),
+                text: line,
+            }
         }
-        Form::Short | Form::Part(_) if text.len() > bytes_max => {
+        ItemForm::Short | ItemForm::Part(_) if text.len() > bytes_max => {
             let head =
                 text.get(..whole_graphemes(text, text.floor_char_boundary(bytes_max * 2 / 3)));
             let from = text.ceil_char_boundary(text.len() - bytes_max / 3);
@@ -657,8 +688,8 @@ pub(super) fn formed(text: &str, form: Form, bytes_max: usize, line_chars: usize
             let left_out = text.len() - head.len() - tail.len();
             let text =
                 format!("{head} {ELLIPSIS}[{left_out} bytes]{ELLIPSIS} {}", tail.trim_start());
-            Cut { text, truncated: true }
+            ShortenedText { text, truncated: true }
         }
-        _ => Cut { text: text.to_owned(), truncated: false },
+        _ => ShortenedText { text: text.to_owned(), truncated: false },
     }
 }

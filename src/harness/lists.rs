@@ -4,14 +4,14 @@
 use super::{
     budget::{Budget, fit, json_bytes},
     gather::LISTED_CHARS,
-    select::Form,
+    select::ItemForm,
 };
 use crate::{
     api::{
-        cursor::{Cursor, List},
+        cursor::{PageCursor, ViewList},
         overview::{OpenGap, PageAnswer, RejectedLine, SourceOfView},
         research::BranchOut,
-        scalar::Word,
+        scalar::OpenEnum,
         step::StepLine,
     },
     event::text::one_line,
@@ -26,36 +26,53 @@ const URL_BYTES_MAX: usize = 900;
 /// Returns a page of a list: the newest items before an ordinal that fit, at least one; the cursor
 /// continues with older ones.
 #[must_use]
-pub fn list_page(research: &Research, list: List, before: usize, bytes_max: usize) -> PageAnswer {
+pub fn list_page(
+    research: &Research,
+    list: ViewList,
+    before: usize,
+    bytes_max: usize,
+) -> PageAnswer {
     let (mut steps, mut sources, mut gaps, mut rejected) = (vec![], vec![], vec![], vec![]);
     let below = |count: usize| (0..before.min(count)).rev();
     let rest = match list {
-        List::Steps => {
-            let line = |at| index_line(research, at, Form::Whole);
-            newest(below(research.steps().len()), bytes_max, line, line_bytes, &mut steps)
+        ViewList::Steps => {
+            let line = |at| index_line(research, at, ItemForm::Whole);
+            collect_newest(below(research.steps().len()), bytes_max, line, line_bytes, &mut steps)
         }
-        List::Sources => {
-            let line = |at: usize| Some(source_line(research.sources().get(at)?, Form::Whole));
-            newest(below(research.sources().len()), bytes_max, line, source_bytes, &mut sources)
+        ViewList::Sources => {
+            let line = |at: usize| Some(source_line(research.sources().get(at)?, ItemForm::Whole));
+            collect_newest(
+                below(research.sources().len()),
+                bytes_max,
+                line,
+                source_bytes,
+                &mut sources,
+            )
         }
-        List::Gaps => {
-            let open = research.gaps_open().range(..before).rev().copied();
-            let line = |at: usize| research.gaps().get(at).map(whole_gap);
-            newest(open, bytes_max, line, gap_bytes, &mut gaps)
+        ViewList::Gaps => {
+            let open = research.open_gaps().range(..before).rev().copied();
+            let line = |at: usize| research.gaps().get(at).map(full_gap_line);
+            collect_newest(open, bytes_max, line, gap_bytes, &mut gaps)
         }
-        List::Rejected => {
+        ViewList::Rejected => {
             let line = |at| rejected_line(research, at);
-            newest(below(research.rejected().len()), bytes_max, line, rejected_bytes, &mut rejected)
+            collect_newest(
+                below(research.rejected_approaches().len()),
+                bytes_max,
+                line,
+                rejected_bytes,
+                &mut rejected,
+            )
         }
     };
-    let next_cursor = rest.map(|before| Cursor::List { list, before });
+    let next_cursor = rest.map(|before| PageCursor::List { list, before });
     PageAnswer { list, steps, sources, gaps, rejected, next_cursor }
 }
 
 /// Collects items in descending order until the budget is spent; at least one, so that paging
 /// advances. Stores them in ascending order; returns the ordinal of the oldest if older ones
 /// remain.
-fn newest<T>(
+fn collect_newest<T>(
     ordinals: impl Iterator<Item = usize>,
     bytes_max: usize,
     item: impl Fn(usize) -> Option<T>,
@@ -76,48 +93,48 @@ fn newest<T>(
     rest
 }
 
-/// Returns the index line of a step. `Form::Line` is shorter and has no confidence.
+/// Returns the index line of a step. `ItemForm::Line` is shorter and has no confidence.
 #[must_use]
-pub(super) fn index_line(research: &Research, ordinal: usize, form: Form) -> Option<StepLine> {
+pub(super) fn index_line(research: &Research, ordinal: usize, form: ItemForm) -> Option<StepLine> {
     let step = research.steps().get(ordinal)?;
     Some(StepLine {
         number: step.number,
         branch_id: research.branch_of_step(step).map(|branch| branch.id.to_string()),
         line: list_text(&step.line, form),
-        confidence: step.confidence.filter(|_| form > Form::Line).map(Word::from),
+        confidence: step.confidence.filter(|_| form > ItemForm::Line).map(OpenEnum::from),
         superseded_by: step.superseded_by,
     })
 }
 
-/// Returns the text of a list item; `Form::Line` has the first [`LISTED_CHARS`].
-fn list_text(text: &str, form: Form) -> String {
-    if form == Form::Line { one_line(text, LISTED_CHARS) } else { text.to_owned() }
+/// Returns the text of a list item; `ItemForm::Line` has the first [`LISTED_CHARS`].
+fn list_text(text: &str, form: ItemForm) -> String {
+    if form == ItemForm::Line { one_line(text, LISTED_CHARS) } else { text.to_owned() }
 }
 
 /// Returns the complete line of a gap.
 #[must_use]
-pub fn whole_gap(gap: &KnowledgeGap) -> OpenGap {
-    gap_line(gap, Form::Whole)
+pub fn full_gap_line(gap: &KnowledgeGap) -> OpenGap {
+    gap_line(gap, ItemForm::Whole)
 }
 
-/// Returns the line of a gap. `Form::Line` is shorter and has no step.
-pub(super) fn gap_line(gap: &KnowledgeGap, form: Form) -> OpenGap {
+/// Returns the line of a gap. `ItemForm::Line` is shorter and has no step.
+pub(super) fn gap_line(gap: &KnowledgeGap, form: ItemForm) -> OpenGap {
     OpenGap {
         id: gap.id.to_string(),
         description: list_text(&gap.description, form),
-        step: gap.opened_by.filter(|_| form > Form::Line),
+        step: gap.opened_by.filter(|_| form > ItemForm::Line),
     }
 }
 
-/// Returns the line of a source. `Form::Line` has the URL and the beginning of the title.
+/// Returns the line of a source. `ItemForm::Line` has the URL and the beginning of the title.
 #[must_use]
-pub(super) fn source_line(source: &ResearchSource, form: Form) -> SourceOfView {
-    let is_more = form > Form::Line;
+pub(super) fn source_line(source: &ResearchSource, form: ItemForm) -> SourceOfView {
+    let is_more = form > ItemForm::Line;
     let text = |text: &Option<Box<str>>| text.as_deref().filter(|_| is_more).map(str::to_owned);
     SourceOfView {
         url: fit(&source.url, URL_BYTES_MAX).text,
         title: source.title.as_deref().map(|title| match form {
-            Form::Line => one_line(title, TITLE_CHARS),
+            ItemForm::Line => one_line(title, TITLE_CHARS),
             _ => title.to_owned(),
         }),
         kind: text(&source.kind),
@@ -130,25 +147,24 @@ pub(super) fn source_line(source: &ResearchSource, form: Form) -> SourceOfView {
 /// Returns the line of the rejected approach with that ordinal.
 #[must_use]
 pub(super) fn rejected_line(research: &Research, ordinal: usize) -> Option<RejectedLine> {
-    let (step, text) = research.rejected().get(ordinal)?;
+    let (step, text) = research.rejected_approaches().get(ordinal)?;
     let step = research.steps().get(*step).map(|step| step.number);
     Some(RejectedLine { text: text.as_ref().to_owned(), step })
 }
 
-/// Returns the line of a branch.
 #[must_use]
 pub(super) fn branch_line(branch: &Branch) -> BranchOut {
     BranchOut { branch_id: branch.id.to_string(), from_step: branch.from, last_step: branch.last }
 }
 
 /// Returns the number of decimal digits.
-fn digits(number: u64) -> usize {
+fn count_digits(number: u64) -> usize {
     number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// Returns the bytes of a number member, if present.
 fn number_bytes(name: &str, number: Option<u64>) -> usize {
-    number.map_or(0, |number| name.len() + 4 + digits(number))
+    number.map_or(0, |number| name.len() + 4 + count_digits(number))
 }
 
 /// Returns the bytes of a text member, if present.
@@ -158,7 +174,7 @@ fn text_bytes(name: &str, text: Option<&str>) -> usize {
 
 /// Returns the bytes of a step's line in the longest wire form.
 pub(super) fn line_bytes(line: &StepLine) -> usize {
-    let text = r#"{"stepNumber":,"oneLiner":},"#.len() + digits(line.number);
+    let text = r#"{"stepNumber":,"oneLiner":},"#.len() + count_digits(line.number);
     let branch = text_bytes("branchId", line.branch_id.as_deref());
     let confidence = text_bytes("confidence", line.confidence.as_ref().map(|_| "medium"));
     text + json_bytes(&line.line)

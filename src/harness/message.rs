@@ -3,7 +3,7 @@
 //! not leave anything out: the window has chosen.
 
 use super::{
-    said::{ContentBlock, Speech, ToolResult, ToolUse},
+    conversation_event::{ContentBlock, Speech, ToolResult, ToolUse},
     unit::Unit,
 };
 use crate::event::text::ELLIPSIS;
@@ -63,7 +63,7 @@ impl Messages {
 
 /// Converts units to a conversation.
 #[must_use]
-pub(super) fn messages(units: &[Unit]) -> Messages {
+pub(super) fn build_messages(units: &[Unit]) -> Messages {
     let mut made = Messages::default();
     for one in units.iter().flat_map(|unit| &unit.said) {
         match &one.speech {

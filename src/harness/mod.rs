@@ -1,12 +1,13 @@
 //! VIEWS: facts rendered for a reader within a budget, as the types of `api`. Pure functions: no
 //! I/O, no clock, no failure, equal facts give equal views. It must not encode a view.
 
-mod asked;
 mod brief;
 mod budget;
-mod called;
+mod call_text;
 mod class;
+mod client_summary;
 mod continuation;
+mod conversation_event;
 mod coverage;
 mod diff;
 mod gather;
@@ -20,15 +21,14 @@ mod priority;
 pub mod quote;
 mod recall;
 mod render;
+mod requirements;
 mod restore;
 mod results;
-mod said;
 pub mod select;
 mod squeeze;
-mod start;
+mod start_text;
 mod step;
 mod summary;
-mod summed;
 mod times;
 mod tokens;
 mod transform;
@@ -36,35 +36,42 @@ mod unit;
 mod window;
 
 pub use budget::{
-    ANSWER_BYTES, ANSWER_BYTES_MIN, Budget, Cut, STEP_ANSWER_BYTES, TOKEN_BYTES_LEAST,
+    ANSWER_BYTES, ANSWER_BYTES_MIN, Budget, STEP_ANSWER_BYTES, ShortenedText, TOKEN_BYTES_LEAST,
     TOKEN_BYTES_MOST, fit, json_bytes,
 };
-pub use continuation::{CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, rest_of};
+pub use continuation::{
+    CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, write_unshown_brief,
+};
+pub use conversation_event::{ContentBlock, Image, READ_TYPES, ToolResult, ToolUse};
 pub use coverage::{COVERAGE_BYTES, coverage};
-pub use diff::{diff, window_diff};
-pub use lists::{gap_bytes, list_page, whole_gap};
+pub use diff::{diff, diff_windows};
+pub use lists::{full_gap_line, gap_bytes, list_page};
 pub use message::{Message, MessagePart, Messages, Role};
 pub use overview::{
-    FULL_STEPS_MAX, LeftOutLine, Overview, TalkView, beyond_overview, explained, goal, overview,
-    overview_in_text, overview_in_tokens, overview_text,
+    ConversationView, FULL_STEPS_MAX, LeftOutLine, Overview, build_overview, goal_or_task,
+    overview, overview_in_text, overview_in_tokens, overview_text, select_left_out,
 };
-pub use phases::{Named, levelled};
-pub use priority::Parts;
+pub use phases::{Named, summarize_at_level};
+pub use priority::PriorityParts;
 pub use recall::{
-    BRIEF_NOTICE, NOTICE, Passage, TRUST, at_work, framed, passage, recalled, recalled_frame,
-    speaks_of_it, wanted, words,
+    BRIEF_NOTICE, NOTICE, RecallCandidate, TRUST, empty_message_tokens, fit_passages,
+    format_passage, is_relevant, query_words, work_query_words, work_texts, wrap_in_frame,
 };
-pub use render::LeftOut;
+pub use render::OmittedClass;
 pub use restore::{
     CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN,
     RestoreParameters, restore,
 };
-pub use said::{ContentBlock, Image, READ_TYPES, ToolResult, ToolUse};
-pub use select::{By, Form};
-pub use start::{Earlier, StartText, begun, has_work, outcome, pointer_to, remembered, rules};
-pub use step::{StepPlace, page};
+pub use select::{ItemForm, ItemOrder};
+pub use start_text::{
+    EarlierSession, StartText, has_work, memory_list, pointer_line, session_outcome,
+    unfinished_calls, user_rules,
+};
+pub use step::{StepContext, step_page};
 pub use summary::{summary, summary_in_lines};
-pub use times::minute;
+pub use times::format_minute;
 pub use tokens::{Counter, Tokenizer};
-pub use transform::{Compress, Filter, Transform, TransformError};
-pub use window::{Recalled, WINDOW_TOKENS_MIN, Window, WindowContent, WindowPlan, window};
+pub use transform::{Compression, Transform, TransformError, UnitFilter};
+pub use window::{
+    RecalledText, WINDOW_TOKENS_MIN, Window, WindowContent, WindowParameters, window,
+};

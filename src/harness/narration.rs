@@ -38,7 +38,7 @@ const LOOKS: [&str; 26] = [
 /// Removes the narration from an agent's text; empty if nothing else remains. Code blocks are kept
 /// verbatim.
 #[must_use]
-pub(super) fn without(text: &str) -> String {
+pub(super) fn remove_narration(text: &str) -> String {
     let (mut made, mut rest, mut in_code) = (String::with_capacity(text.len()), text, false);
     while !rest.is_empty() {
         let line_end = rest.find('\n').map_or(rest.len(), |at| at + 1);
@@ -51,7 +51,7 @@ pub(super) fn without(text: &str) -> String {
             continue;
         }
         for sentence in sentences(line, SENTENCE_BYTES) {
-            if !is_idle(sentence) {
+            if !lacks_decision(sentence) {
                 made.push_str(sentence);
             } else if sentence.ends_with('\n') && !made.ends_with('\n') && !made.is_empty() {
                 made.push('\n');
@@ -63,7 +63,7 @@ pub(super) fn without(text: &str) -> String {
 
 /// Returns true if a narrating sentence contains no decision of the agent: it announces a look, or
 /// has only a few words.
-fn is_idle(sentence: &str) -> bool {
+fn lacks_decision(sentence: &str) -> bool {
     let words = || sentence.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let looks = |word: &str| LOOKS.contains(&word.to_lowercase().as_str());
     is_narration(sentence)
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn removing_narration_keeps_all_other_text() {
         let text = "Perfect! The cause is in a.rs.\nLet me fix it:\n```\nLet me out\n```\nDone.";
-        assert_eq!(without(text), "The cause is in a.rs.\n```\nLet me out\n```");
+        assert_eq!(remove_narration(text), "The cause is in a.rs.\n```\nLet me out\n```");
         let decided = "Let me keep the interface and implement it for both agents.";
-        assert_eq!(without(decided), decided);
-        assert_eq!(without("Let me see."), "");
+        assert_eq!(remove_narration(decided), decided);
+        assert_eq!(remove_narration("Let me see."), "");
     }
 }

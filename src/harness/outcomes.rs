@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::budget::json_bytes;
 use crate::{
     api::research::{PatternOut, ProviderOut},
-    projection::{Outcome, Outcomes},
-    traces::Trouble,
+    projection::{Outcomes, ToolOutcome},
+    traces::FailureKind,
 };
 
 /// Least number of failures of one kind that make a pattern.
@@ -23,8 +23,8 @@ pub(super) fn pattern_bytes(pattern: &PatternOut) -> usize {
 
 /// Returns the kinds of failures that recur, most frequent first. Failed commands are excluded:
 /// tests fail until the work is done.
-pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
-    let mut kinds: BTreeMap<Trouble, Vec<&Outcome>> = BTreeMap::new();
+pub(super) fn recurring_failures(outcomes: &Outcomes) -> Vec<PatternOut> {
+    let mut kinds: BTreeMap<FailureKind, Vec<&ToolOutcome>> = BTreeMap::new();
     for outcome in outcomes.latest().rev().filter(|outcome| !outcome.is_command) {
         if let Some(trouble) = outcome.trouble {
             kinds.entry(trouble).or_default().push(outcome);
@@ -51,7 +51,7 @@ pub(super) fn patterns(outcomes: &Outcomes) -> Vec<PatternOut> {
 }
 
 /// Returns the outcomes of each tool, the most used first.
-pub(super) fn providers(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
+pub(super) fn outcomes_by_tool(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
     let mut names: BTreeMap<&str, ProviderOut> = BTreeMap::new();
     for outcome in outcomes.latest() {
         let fared = names.entry(&outcome.provider).or_default();
@@ -64,16 +64,16 @@ pub(super) fn providers(outcomes: &Outcomes) -> Vec<(String, ProviderOut)> {
     lines
 }
 
-fn suggestion(trouble: Trouble) -> &'static str {
+fn suggestion(trouble: FailureKind) -> &'static str {
     match trouble {
-        Trouble::AuthRequired => "it wants credentials: continue without it, or ask the user",
-        Trouble::Blocked => "it refuses this client: look for the same elsewhere",
-        Trouble::ContentEmpty => "nothing comes back: ask in other words, or elsewhere",
-        Trouble::Network => "it is not reached: try later, or elsewhere",
-        Trouble::NotFound => "these are not there: check the addresses before asking again",
-        Trouble::Other => "it keeps failing: do it another way",
-        Trouble::RateLimited => "too many calls: wait, and ask for more at once",
-        Trouble::UpstreamUnavailable => "it is down: try later, or elsewhere",
-        Trouble::Validation => "the calls make no sense to it: read its input schema again",
+        FailureKind::AuthRequired => "it wants credentials: continue without it, or ask the user",
+        FailureKind::Blocked => "it refuses this client: look for the same elsewhere",
+        FailureKind::ContentEmpty => "nothing comes back: ask in other words, or elsewhere",
+        FailureKind::Network => "it is not reached: try later, or elsewhere",
+        FailureKind::NotFound => "these are not there: check the addresses before asking again",
+        FailureKind::Other => "it keeps failing: do it another way",
+        FailureKind::RateLimited => "too many calls: wait, and ask for more at once",
+        FailureKind::UpstreamUnavailable => "it is down: try later, or elsewhere",
+        FailureKind::Validation => "the calls make no sense to it: read its input schema again",
     }
 }

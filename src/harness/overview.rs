@@ -5,18 +5,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{
-    brief::{Brief, BriefText, heading},
-    budget::{ANSWER_BYTES_MIN, Cut, TOKEN_BYTES, json_bytes},
-    gather::Gathered,
+    brief::{Brief, BriefText, format_heading},
+    budget::{ANSWER_BYTES_MIN, ShortenedText, TOKEN_BYTES, json_bytes},
+    gather::GatheredItems,
     lists::{
         branch_bytes, branch_line, gap_bytes, gap_line, index_line, line_bytes, rejected_bytes,
         rejected_line, source_bytes, source_line,
     },
     outcomes::pattern_bytes,
     render,
-    select::{Class, Form, Item, Price, Recipe, RecipeRow, Selection, Share, row, select, shape},
+    select::{
+        Class, ClassShare, Item, ItemForm, Price, Recipe, RecipeRow, Selection, row, select, shape,
+    },
     step::step_bytes,
-    summary::{Section, head, sections},
+    summary::{Section, compose_text, progress_line},
     tokens::Tokenizer,
 };
 use crate::{
@@ -54,14 +56,14 @@ const ROWS: [RecipeRow; 26] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 3, 900),
-    shape(Class::LastStep, 3, 0).grows_last(),
+    shape(Class::LastStep, 3, 0).grow_last(),
     shape(Class::Gap, 12, 1_400),
     row(Class::Plan, 40, 800),
     row(Class::Instruction, 64, 500),
     row(Class::Summary, 1, 0),
     row(Class::Failure, 8, 1_500),
-    shape(Class::StepLine, 40, 110).in_order().grows_last(),
-    shape(Class::Source, 5, 900).grows_last(),
+    shape(Class::StepLine, 40, 110).keep_order().grow_last(),
+    shape(Class::Source, 5, 900).grow_last(),
     row(Class::Change, 0, 1_600),
     row(Class::Failed, 0, 1_000),
     row(Class::File, 0, 900),
@@ -75,15 +77,15 @@ const ROWS: [RecipeRow; 26] = [
     row(Class::OlderInstruction, 0, 300),
     row(Class::PlanDone, 0, 150),
     row(Class::Provider, 0, 110),
-    row(Class::Event, 0, 150).in_order(),
+    row(Class::Event, 0, 150).keep_order(),
     row(Class::Count, 0, 60),
 ];
 
 /// Recipe of the response to a step, with a smaller budget: its caller has just written the last
 /// step.
-const SMALL: Recipe<'static> = Recipe::new(&small(ROWS), 75);
+const SMALL: Recipe<'static> = Recipe::new(&shrink_rows(ROWS), 75);
 
-const fn small<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; COUNT] {
+const fn shrink_rows<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; COUNT] {
     let mut rest: &mut [RecipeRow] = &mut rows;
     while let [row, after @ ..] = rest {
         (row.shape, row.first) = match row.class {
@@ -101,13 +103,17 @@ const fn small<const COUNT: usize>(mut rows: [RecipeRow; COUNT]) -> [RecipeRow; 
 const IN_TOKENS: Recipe<'static> = Recipe {
     newest: &[Class::Answer, Class::Result],
     newest_percent: 25,
-    shares: &[Share { name: "changes", classes: &[&[Class::File, Class::Change]], percent: 20 }],
+    shares: &[ClassShare {
+        name: "changes",
+        classes: &[&[Class::File, Class::Change]],
+        percent: 20,
+    }],
     ..Recipe::new(
         &[
             shape(Class::Task, 1, 0),
             shape(Class::Goal, 1, 0),
             row(Class::Next, 3, 900),
-            shape(Class::LastStep, 3, 0).grows_last(),
+            shape(Class::LastStep, 3, 0).grow_last(),
             shape(Class::Gap, 12, 1_400),
             row(Class::Plan, 40, 800),
             row(Class::Instruction, 64, 500),
@@ -115,8 +121,8 @@ const IN_TOKENS: Recipe<'static> = Recipe {
             row(Class::Context, 1, 0),
             row(Class::State, 1, 0),
             row(Class::Failure, 8, 1_500),
-            shape(Class::StepLine, 40, 110).in_order().grows_last(),
-            shape(Class::Source, 5, 900).grows_last(),
+            shape(Class::StepLine, 40, 110).keep_order().grow_last(),
+            shape(Class::Source, 5, 900).grow_last(),
             row(Class::Change, 8, 1_600),
             row(Class::Failed, 0, 1_000),
             row(Class::Result, 1, 400),
@@ -166,14 +172,14 @@ const FULL: Recipe<'static> = Recipe::new(
         shape(Class::Goal, 1, 0),
         shape(Class::LastStep, 3, 0),
         shape(Class::Gap, 12, 1_400),
-        shape(Class::StepLine, FULL_STEPS_MAX, 900).in_order().grows_last(),
-        shape(Class::Source, 6, 900).grows_last(),
+        shape(Class::StepLine, FULL_STEPS_MAX, 900).keep_order().grow_last(),
+        shape(Class::Source, 6, 900).grow_last(),
         row(Class::Rejection, 3, 1_000),
         row(Class::Pattern, 0, 700),
         row(Class::Branch, 0, 400),
         row(Class::Instruction, 0, 300),
         row(Class::Provider, 0, 110),
-        row(Class::Event, 0, 150).in_order(),
+        row(Class::Event, 0, 150).keep_order(),
         row(Class::Count, 0, 60),
     ],
     75,
@@ -197,7 +203,7 @@ const LEFT_OUT: Recipe<'static> = Recipe::new(
 
 /// Messages and events outside of the research.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TalkView {
+pub struct ConversationView {
     /// Number of events that are not research events.
     pub events: u64,
     /// Number of events of each type, most frequent first.
@@ -220,19 +226,19 @@ pub struct Overview {
     /// Outcomes of each tool.
     pub providers: BTreeMap<String, ProviderOut>,
     /// Messages and events outside of the research.
-    pub talk: Option<TalkView>,
+    pub talk: Option<ConversationView>,
 }
 
 /// Builds the overview of a session within a byte budget. A full view has no summary.
 #[must_use]
 pub fn overview(facts: &Facts, full: bool, bytes_max: usize) -> Overview {
-    explained(facts, full, bytes_max, false)
+    build_overview(facts, full, bytes_max, false)
 }
 
 /// Builds the overview; with `explain`, also the reason for each item.
 #[must_use]
-pub fn explained(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
-    made(facts, recipe_of(full, bytes_max), bytes_max, explain)
+pub fn build_overview(facts: &Facts, full: bool, bytes_max: usize, explain: bool) -> Overview {
+    build_from_recipe(facts, choose_recipe(full, bytes_max), bytes_max, explain)
 }
 
 /// Builds the overview of a session within a token budget, with its text.
@@ -243,14 +249,14 @@ pub fn overview_in_tokens(
     tokens_max: usize,
     explain: bool,
 ) -> Overview {
-    let known = Gathered::gather_for(facts, &IN_TOKENS, tokens_max);
-    let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+    let known = GatheredItems::gather_for_tokens(facts, &IN_TOKENS, tokens_max);
+    let brief = Brief::new(&known, Tokenizer::O200k, format_heading(facts, session, None));
     let BriefText { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
     let mut view = assemble(&known, &chosen, &IN_TOKENS);
     if explain {
-        view.shown.why = known.why(&chosen);
+        view.shown.why = known.explain_selection(&chosen);
     }
-    view.shown.summary = summary_beside(&known, &chosen, false);
+    view.shown.summary = write_summary(&known, &chosen, false);
     view.shown.text = Some(text);
     view
 }
@@ -261,8 +267,8 @@ pub fn overview_in_tokens(
 pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
     loop {
-        let known = Gathered::gather_for(facts, &IN_TOKENS, tokens_max);
-        let brief = Brief::new(&known, Tokenizer::O200k, heading(facts, session, None));
+        let known = GatheredItems::gather_for_tokens(facts, &IN_TOKENS, tokens_max);
+        let brief = Brief::new(&known, Tokenizer::O200k, format_heading(facts, session, None));
         let text = brief.make(&IN_TOKENS, tokens_max, 0).text;
         if text.len() <= bytes_max || tokens_max == 0 {
             return text;
@@ -275,12 +281,12 @@ pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
 /// the members.
 #[must_use]
 pub fn overview_in_text(facts: &Facts, session: &str, bytes_max: usize, explain: bool) -> Overview {
-    let mut view = explained(facts, false, bytes_max, explain);
+    let mut view = build_overview(facts, false, bytes_max, explain);
     view.shown.text = Some(overview_text(facts, session, bytes_max));
     view
 }
 
-fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
+fn choose_recipe(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
     match full {
         true => &FULL,
         false if bytes_max < SHAPE_BYTES => &SMALL,
@@ -291,7 +297,7 @@ fn recipe_of(full: bool, bytes_max: usize) -> &'static Recipe<'static> {
 /// Builds the summary of a session at step level, within a byte budget.
 #[must_use]
 pub(super) fn step_summary(facts: &Facts, bytes_max: usize) -> OverviewAnswer {
-    made(facts, &SUMMARY, bytes_max, false).shown
+    build_from_recipe(facts, &SUMMARY, bytes_max, false).shown
 }
 
 /// A sentence, gap, rejected approach or source that an overview leaves out.
@@ -307,41 +313,41 @@ pub struct LeftOutLine {
 /// budget of JSON strings; those near one of the ascending positions `around` precede equally
 /// informative ones.
 #[must_use]
-pub fn beyond_overview(
+pub fn select_left_out(
     facts: &Facts,
     overview_bytes: usize,
     bytes_max: usize,
     around: &[Position],
 ) -> Vec<LeftOutLine> {
     let budget = overview_bytes.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
-    let (known, chosen) = chosen(facts, recipe_of(false, overview_bytes), budget);
-    let lines: HashMap<usize, Form> = chosen.places(Class::StepLine).into_iter().collect();
+    let (known, chosen) = gather_and_select(facts, choose_recipe(false, overview_bytes), budget);
+    let lines: HashMap<usize, ItemForm> = chosen.indexes(Class::StepLine).into_iter().collect();
     let is_shown = |item: &Item| {
-        chosen.chosen.iter().any(|one| one.item.is(item))
+        chosen.chosen.iter().any(|one| one.item.is_same(item))
             || chosen.contains(item)
-            || known.is_in_line(item, &lines)
+            || known.is_in_shown_line(item, &lines)
     };
     let has_row = |item: &&Item| LEFT_OUT.rows.iter().any(|row| row.class == item.class);
     let left = known.items.iter().filter(has_row).filter(|item| !is_shown(item));
     let left = left.map(|item| {
-        let is_near = known.position(item).is_some_and(|at| is_near(at, around));
+        let is_near = known.item_position(item).is_some_and(|at| is_near(at, around));
         Item { status: if is_near { 100 } else { FAR_PERCENT }, ..*item }
     });
     let left: Vec<Item> = left.collect();
     let mut price = LeftOutPrice(&known);
     let made = select(&left, &LEFT_OUT, bytes_max, &mut price);
-    made.chosen.iter().map(|one| left_out_line(&known, &one.item)).collect()
+    made.chosen.iter().map(|one| format_left_out_line(&known, &one.item)).collect()
 }
 
 /// Returns true if a position is at most `NEAR_EVENTS` from one of these, which ascend.
 fn is_near(at: Position, around: &[Position]) -> bool {
     let after = around.partition_point(|one| *one < at);
     let nearest = [after.checked_sub(1), Some(after)].into_iter().flatten();
-    nearest.filter_map(|place| around.get(place)).any(|one| one.0.abs_diff(at.0) <= NEAR_EVENTS)
+    nearest.filter_map(|index| around.get(index)).any(|one| one.0.abs_diff(at.0) <= NEAR_EVENTS)
 }
 
-fn left_out_line(known: &Gathered<'_>, item: &Item) -> LeftOutLine {
-    let line = known.line(item.class, item.place, Form::Whole);
+fn format_left_out_line(known: &GatheredItems<'_>, item: &Item) -> LeftOutLine {
+    let line = known.format_line(item.class, item.index, ItemForm::Whole);
     let kind = match item.class {
         Class::Gap => "open gap: ",
         Class::Rejection => "ruled out: ",
@@ -353,19 +359,23 @@ fn left_out_line(known: &Gathered<'_>, item: &Item) -> LeftOutLine {
 }
 
 /// Prices of the lines of left-out items.
-struct LeftOutPrice<'k, 'f>(&'k Gathered<'f>);
+struct LeftOutPrice<'k, 'f>(&'k GatheredItems<'f>);
 
 impl Price for LeftOutPrice<'_, '_> {
-    fn price(&mut self, item: &Item, _: Form) -> usize {
-        json_bytes(&left_out_line(self.0, item).text) + 1
+    fn price(&mut self, item: &Item, _: ItemForm) -> usize {
+        json_bytes(&format_left_out_line(self.0, item).text) + 1
     }
 }
 
 /// Gathers the items of a recipe and selects among them within a budget.
-fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Gathered<'a>, Selection) {
-    let mut known = Gathered::gather(facts, recipe, budget);
+fn gather_and_select<'a>(
+    facts: &'a Facts,
+    recipe: &Recipe<'_>,
+    budget: usize,
+) -> (GatheredItems<'a>, Selection) {
+    let mut known = GatheredItems::gather(facts, recipe, budget);
     let present = recipe.rows.iter().filter(|row| known.count(row.class) > 0).count();
-    let current = known.plan_current().map_or(0, |name| json_bytes(&name));
+    let current = known.current_plan_step().map_or(0, |name| json_bytes(&name));
     let listed = LISTED.iter().filter(|class| known.count(**class) > 0).count();
     let around = current + present * CLASS_BYTES + listed * CURSOR_BYTES;
     let budget = budget.saturating_sub(around);
@@ -376,73 +386,82 @@ fn chosen<'a>(facts: &'a Facts, recipe: &Recipe<'_>, budget: usize) -> (Gathered
     (known, chosen)
 }
 
-fn made(facts: &Facts, recipe: &Recipe<'_>, bytes_max: usize, explain: bool) -> Overview {
+fn build_from_recipe(
+    facts: &Facts,
+    recipe: &Recipe<'_>,
+    bytes_max: usize,
+    explain: bool,
+) -> Overview {
     let budget = bytes_max.max(ANSWER_BYTES_MIN) - FRAME_BYTES;
-    let (known, chosen) = chosen(facts, recipe, budget);
+    let (known, chosen) = gather_and_select(facts, recipe, budget);
     let has_row = |class: Class| recipe.rows.iter().any(|row| row.class == class);
     let mut view = assemble(&known, &chosen, recipe);
     if explain {
-        view.shown.why = known.why(&chosen);
+        view.shown.why = known.explain_selection(&chosen);
     }
     if has_row(Class::Finding) {
-        view.shown.summary = summary_beside(&known, &chosen, !has_row(Class::LastStep));
+        view.shown.summary = write_summary(&known, &chosen, !has_row(Class::LastStep));
     }
     view
 }
 
-fn assemble(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
+fn assemble(known: &GatheredItems<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overview {
     let (facts, research) = (known.facts, &known.facts.research);
-    let places = |class| chosen.places(class).into_iter();
-    let patterns = places(Class::Pattern).filter_map(|(at, _)| known.patterns.get(at).cloned());
-    let providers = places(Class::Provider).filter_map(|(at, _)| known.providers.get(at).cloned());
+    let indexes = |class| chosen.indexes(class).into_iter();
+    let patterns = indexes(Class::Pattern).filter_map(|(at, _)| known.patterns.get(at).cloned());
+    let providers = indexes(Class::Provider).filter_map(|(at, _)| known.providers.get(at).cloned());
     let branches =
-        places(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
-    let counts = places(Class::Count).filter_map(|(at, _)| known.counts.get(at).cloned());
+        indexes(Class::Branch).filter_map(|(at, _)| research.branches().get(at).map(branch_line));
+    let counts = indexes(Class::Count).filter_map(|(at, _)| known.counts.get(at).cloned());
     let events = facts.conversation.events;
     Overview {
-        shown: shown(known, chosen, recipe),
+        shown: build_answer(known, chosen, recipe),
         estimate: research.estimate(),
         completed_at: research.completed_at(),
         branches: branches.collect(),
         patterns: patterns.collect(),
         providers: providers.collect(),
-        talk: (events > 0).then(|| TalkView { events, counts: counts.collect() }),
+        talk: (events > 0).then(|| ConversationView { events, counts: counts.collect() }),
     }
 }
 
-fn shown(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> OverviewAnswer {
+fn build_answer(
+    known: &GatheredItems<'_>,
+    chosen: &Selection,
+    recipe: &Recipe<'_>,
+) -> OverviewAnswer {
     let (facts, research) = (known.facts, &known.facts.research);
-    let places = |class| chosen.places(class).into_iter();
-    let task = known.quotes(chosen, Class::Task).pop();
-    let goal = known.quotes(chosen, Class::Goal).pop();
+    let indexes = |class| chosen.indexes(class).into_iter();
+    let task = known.selected_quotes(chosen, Class::Task).pop();
+    let goal = known.selected_quotes(chosen, Class::Goal).pop();
     let (goal, task) = match goal {
         Some(goal) => (goal.text, task),
         None => (task.map(|task| task.text).unwrap_or_default(), None),
     };
-    let left_out = known.left_out(chosen, recipe);
+    let left_out = known.left_out_classes(chosen, recipe);
     let cursors = left_out.iter().filter_map(|one| Some((one.class.to_owned(), one.cursor?)));
     let last_steps: Vec<StepOfView> =
-        places(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
+        indexes(Class::LastStep).filter_map(|(at, form)| known.last_step(at, form)).collect();
     let is_cut = chosen.is_cut || last_steps.iter().any(|step| step.truncated);
     let index =
-        places(Class::StepLine).filter_map(|(at, form)| index_line(research, at, form)).collect();
-    let gaps = places(Class::Gap)
+        indexes(Class::StepLine).filter_map(|(at, form)| index_line(research, at, form)).collect();
+    let gaps = indexes(Class::Gap)
         .filter_map(|(at, form)| research.gaps().get(at).map(|gap| gap_line(gap, form)));
-    let sources = places(Class::Source)
+    let sources = indexes(Class::Source)
         .filter_map(|(at, form)| research.sources().get(at).map(|one| source_line(one, form)));
-    let rejected = places(Class::Rejection).filter_map(|(at, _)| rejected_line(research, at));
+    let rejected = indexes(Class::Rejection).filter_map(|(at, _)| rejected_line(research, at));
     let talk = &facts.conversation;
-    let recent = places(Class::Event).filter_map(|(at, _)| talk.recent.get(at).cloned());
+    let recent = indexes(Class::Event).filter_map(|(at, _)| talk.recent.get(at).cloned());
     OverviewAnswer {
         position: facts.position,
         goal,
         task,
-        instructions: known.instructions(chosen),
+        instructions: known.selected_instructions(chosen),
         plan: known.plan_view(chosen),
-        next: known.lines(chosen, Class::Next),
-        failures: known.lines(chosen, Class::Failure),
-        files: known.lines(chosen, Class::File),
-        changes: known.lines(chosen, Class::Change),
+        next: known.selected_lines(chosen, Class::Next),
+        failures: known.selected_lines(chosen, Class::Failure),
+        files: known.selected_lines(chosen, Class::File),
+        changes: known.selected_lines(chosen, Class::Change),
         steps_total: research.steps().len() as u64,
         is_complete: research.completed_at().is_some(),
         started_at: research.started_at().or(facts.times.map(|(first, _)| first)),
@@ -455,7 +474,7 @@ fn shown(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overv
         rejected: rejected.collect(),
         recent: (talk.events > 0).then(|| recent.collect()),
         cursors: cursors.collect(),
-        left_out: render::left_out(&left_out),
+        left_out: render::count_left_out(&left_out),
         truncated: is_cut || !left_out.is_empty(),
         why: Vec::new(),
         text: None,
@@ -464,35 +483,35 @@ fn shown(known: &Gathered<'_>, chosen: &Selection, recipe: &Recipe<'_>) -> Overv
 
 /// Writes the summary of an overview: what its other members do not contain; with the latest step
 /// if none is shown.
-fn summary_beside(known: &Gathered<'_>, chosen: &Selection, with_latest: bool) -> String {
+fn write_summary(known: &GatheredItems<'_>, chosen: &Selection, with_latest: bool) -> String {
     let beside = [
-        Section::words("The agent said", &[Class::Answer]),
-        Section::list("Found", &[Class::Finding]),
-        Section::list("Failed", &[Class::Failed]),
-        Section::list("Done", &[Class::Done]),
-        Section::list("Tried", &[Class::Tried]),
-        Section::list("Results of tools", &[Class::Result]),
+        Section::with_text("The agent said", &[Class::Answer]),
+        Section::with_list("Found", &[Class::Finding]),
+        Section::with_list("Failed", &[Class::Failed]),
+        Section::with_list("Done", &[Class::Done]),
+        Section::with_list("Tried", &[Class::Tried]),
+        Section::with_list("Results of tools", &[Class::Result]),
     ];
-    sections(known, chosen, &head(known.facts, with_latest), &beside)
+    compose_text(known, chosen, &progress_line(known.facts, with_latest), &beside)
 }
 
 /// Returns the goal of a session, or else the first user message.
 #[must_use]
-pub fn goal(facts: &Facts, bytes_max: usize) -> Cut {
+pub fn goal_or_task(facts: &Facts, bytes_max: usize) -> ShortenedText {
     let task = || facts.progress.task().map(|task| task.text.as_str());
     super::budget::fit(facts.research.goal().or_else(task).unwrap_or_default(), bytes_max)
 }
 
 /// Prices of items in their longest wire form.
 struct WireBytes<'k, 'f> {
-    known: &'k Gathered<'f>,
+    known: &'k GatheredItems<'f>,
     /// Prices of the last steps by index and form, each of which is used several times.
-    last_steps: HashMap<(usize, Form), Option<usize>>,
+    last_steps: HashMap<(usize, ItemForm), Option<usize>>,
 }
 
 impl Price for WireBytes<'_, '_> {
-    fn price(&mut self, item: &Item, form: Form) -> usize {
-        let (known, at) = (self.known, item.place);
+    fn price(&mut self, item: &Item, form: ItemForm) -> usize {
+        let (known, at) = (self.known, item.index);
         let (facts, research) = (known.facts, &known.facts.research);
         let bytes = match item.class {
             Class::LastStep => {
@@ -514,14 +533,14 @@ impl Price for WireBytes<'_, '_> {
                 .recent
                 .get(at)
                 .map(|line| 110 + json_bytes(&line.text) + json_bytes(line.kind.as_str())),
-            Class::Task | Class::Instruction | Class::OlderInstruction => {
-                known.quote(item.class, at, form).map(|quote| QUOTE_BYTES + json_bytes(&quote.text))
-            }
+            Class::Task | Class::Instruction | Class::OlderInstruction => known
+                .quote_item(item.class, at, form)
+                .map(|quote| QUOTE_BYTES + json_bytes(&quote.text)),
             Class::Plan | Class::PlanDone => known
                 .plan_step(at, form)
                 .map(|step| 24 + json_bytes(&step.text) + json_bytes(&step.state)),
             // A list item, or a summary line with its dash and number.
-            _ => Some(8 + json_bytes(&known.line(item.class, at, form))),
+            _ => Some(8 + json_bytes(&known.format_line(item.class, at, form))),
         };
         bytes.unwrap_or_default()
     }

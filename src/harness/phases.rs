@@ -8,10 +8,10 @@ use super::{
     budget::{Budget, fit, json_bytes},
     overview::step_summary,
     quote,
-    summary::{counted, summary},
+    summary::{format_count, summary},
 };
 use crate::{
-    api::overview::{Level, OverviewAnswer, PhaseOut, SummaryAnswer},
+    api::overview::{OverviewAnswer, PhaseOut, SummaryAnswer, SummaryLevel},
     event::{Position, pace},
     projection::{Facts, Phase, PhaseEnd},
 };
@@ -37,24 +37,29 @@ pub type Named = (Position, String);
 
 /// Builds the summary at a level within a byte budget. Labelled checkpoints end phases.
 #[must_use]
-pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) -> SummaryAnswer {
+pub fn summarize_at_level(
+    facts: &Facts,
+    named: &[Named],
+    level: SummaryLevel,
+    bytes_max: usize,
+) -> SummaryAnswer {
     let view = step_summary(facts, bytes_max);
-    let all = phases_of(facts, named);
-    let count = all.len() as u64 + facts.phases.joined();
+    let all = build_phases(facts, named);
+    let count = all.len() as u64 + facts.phases.joined_count();
     let budget = bytes_max.saturating_sub(FRAME_BYTES + json_bytes(&view.goal));
     let said = facts.research.summary().map(|said| said.text.as_str()).unwrap_or_default();
     let said = fit(said, budget / 3).text;
-    let phases = newest_phases(&all, budget.saturating_sub(json_bytes(&said)));
+    let phases = fit_newest_phases(&all, budget.saturating_sub(json_bytes(&said)));
     let left_out = count - phases.len() as u64;
     let level = match level {
-        Level::Auto if !view.truncated => Level::Step,
-        Level::Auto if left_out == 0 && count > 1 => Level::Phase,
-        Level::Auto => Level::Session,
+        SummaryLevel::Auto if !view.truncated => SummaryLevel::Step,
+        SummaryLevel::Auto if left_out == 0 && count > 1 => SummaryLevel::Phase,
+        SummaryLevel::Auto => SummaryLevel::Session,
         level => level,
     };
-    let mut view = without_replaced(view, level);
+    let mut view = remove_replaced_members(view, level);
     match level {
-        Level::Phase => {
+        SummaryLevel::Phase => {
             view.summary = said;
             view.truncated = left_out > 0;
             if left_out > 0 {
@@ -63,7 +68,7 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
             SummaryAnswer { level: level.into(), overview: view, phases: Some(phases) }
         }
         _ => {
-            if level == Level::Session {
+            if level == SummaryLevel::Session {
                 view.summary = summary(facts, budget);
             }
             SummaryAnswer { level: level.into(), overview: view, phases: None }
@@ -71,11 +76,10 @@ pub fn levelled(facts: &Facts, named: &[Named], level: Level, bytes_max: usize) 
     }
 }
 
-/// Removes the members that the summary at that level replaces.
-fn without_replaced(view: OverviewAnswer, level: Level) -> OverviewAnswer {
+fn remove_replaced_members(view: OverviewAnswer, level: SummaryLevel) -> OverviewAnswer {
     let view =
         OverviewAnswer { steps: None, last_steps: None, sources: None, recent: None, ..view };
-    if level == Level::Step {
+    if level == SummaryLevel::Step {
         return view;
     }
     OverviewAnswer {
@@ -95,13 +99,13 @@ fn without_replaced(view: OverviewAnswer, level: Level) -> OverviewAnswer {
 }
 
 /// A phase, and the label of the checkpoint that ended it.
-type Part = (Phase, Option<String>);
+type LabelledPhase = (Phase, Option<String>);
 
 /// Joins the stretches of a session into phases, oldest first.
-fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
+fn build_phases(facts: &Facts, named: &[Named]) -> Vec<LabelledPhase> {
     let stretches = facts.phases.all();
-    let mut parts: Vec<Vec<Part>> = vec![Vec::new()];
-    for (stretch, name) in stretches.iter().zip(names(stretches, named)) {
+    let mut parts: Vec<Vec<LabelledPhase>> = vec![Vec::new()];
+    for (stretch, name) in stretches.iter().zip(checkpoint_labels(stretches, named)) {
         let is_over = name.is_some() || stretch.ended.is_some_and(PhaseEnd::ends_phase);
         let last = parts.last_mut().into_iter();
         last.for_each(|last| last.push((stretch.clone(), name.map(str::to_owned))));
@@ -111,7 +115,7 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
     }
     let total = stretches.iter().map(weight).sum();
     let divide = |part| divide_stretches(part, total, &[PhaseEnd::Instruction, PhaseEnd::Step]);
-    let mut all: Vec<Part> = parts.into_iter().flat_map(divide).collect();
+    let mut all: Vec<LabelledPhase> = parts.into_iter().flat_map(divide).collect();
     if let Some((last, _)) = all.last_mut() {
         last.ended = last.ended.filter(|by| by.ends_phase());
     }
@@ -120,15 +124,15 @@ fn phases_of(facts: &Facts, named: &[Named]) -> Vec<Part> {
 
 /// Returns the checkpoint that ends each stretch: since it is not an event, it ends the stretch
 /// with the nearest end.
-fn names<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
+fn checkpoint_labels<'n>(stretches: &[Phase], named: &'n [Named]) -> Vec<Option<&'n str>> {
     let mut names = vec![None; stretches.len()];
     for (at, name) in named {
-        let Some(place) = stretches.iter().position(|one| one.from < *at && *at <= one.to) else {
+        let Some(index) = stretches.iter().position(|one| one.from < *at && *at <= one.to) else {
             continue;
         };
-        let is_end = stretches.get(place).is_some_and(|one| one.to.0 - at.0 <= at.0 - one.from.0);
-        let ended = if is_end { Some(place) } else { place.checked_sub(1) };
-        if let Some(ended) = ended.and_then(|place| names.get_mut(place)) {
+        let is_end = stretches.get(index).is_some_and(|one| one.to.0 - at.0 <= at.0 - one.from.0);
+        let ended = if is_end { Some(index) } else { index.checked_sub(1) };
+        if let Some(ended) = ended.and_then(|index| names.get_mut(index)) {
             *ended = Some(&**name);
         }
     }
@@ -142,15 +146,19 @@ fn weight(phase: &Phase) -> u64 {
 
 /// Joins the stretches between two hard ends into one phase, or divides a long sequence by the
 /// first of `ends`, and long parts by the next.
-fn divide_stretches(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<Part> {
+fn divide_stretches(
+    stretches: Vec<LabelledPhase>,
+    total: u64,
+    ends: &[PhaseEnd],
+) -> Vec<LabelledPhase> {
     let whole: u64 = stretches.iter().map(|(stretch, _)| weight(stretch)).sum();
     let is_long = whole > (2 * WEIGHT_MIN).max(total / PARTS_WANTED);
     let Some((end, rest)) = ends.split_first().filter(|_| is_long) else {
-        return joined(stretches).into_iter().collect();
+        return join_stretches(stretches).into_iter().collect();
     };
     let least = WEIGHT_MIN.max(total / PHASES_WANTED);
     let (mut left, mut size) = (whole, 0);
-    let mut groups: Vec<Vec<Part>> = vec![Vec::new()];
+    let mut groups: Vec<Vec<LabelledPhase>> = vec![Vec::new()];
     for part in stretches {
         let last = groups.last().and_then(|group| group.last());
         let may_end = last.is_some_and(|(last, _)| last.ended == Some(*end));
@@ -166,7 +174,7 @@ fn divide_stretches(stretches: Vec<Part>, total: u64, ends: &[PhaseEnd]) -> Vec<
 }
 
 /// Joins stretches into one phase; `None` without any.
-fn joined(stretches: Vec<Part>) -> Option<Part> {
+fn join_stretches(stretches: Vec<LabelledPhase>) -> Option<LabelledPhase> {
     let mut all = stretches.into_iter();
     let (mut phase, mut name) = all.next()?;
     for (next, ended) in all {
@@ -180,7 +188,7 @@ fn joined(stretches: Vec<Part>) -> Option<Part> {
 }
 
 /// Returns the newest phases that fit, oldest first.
-fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
+fn fit_newest_phases(all: &[LabelledPhase], budget: usize) -> Vec<PhaseOut> {
     let mut budget = Budget::new(budget);
     let newest = all.iter().rev().map(|(phase, name)| PhaseOut {
         from: phase.from,
@@ -189,7 +197,7 @@ fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
         last_at: phase.times.1,
         ended_by: phase.ended.map(|ended| ended.as_str().to_owned()),
         steps: phase.steps,
-        text: text_of(phase, name.as_deref()),
+        text: format_phase(phase, name.as_deref()),
     });
     let fitting = newest.take_while(|one| budget.spend(PHASE_BYTES + json_bytes(&one.text)));
     let mut made: Vec<PhaseOut> = fitting.collect();
@@ -197,27 +205,27 @@ fn newest_phases(all: &[Part], budget: usize) -> Vec<PhaseOut> {
     made
 }
 
-fn text_of(phase: &Phase, checkpoint: Option<&str>) -> String {
+fn format_phase(phase: &Phase, checkpoint: Option<&str>) -> String {
     pace::steps(TEXT_STEPS);
     let mut lines: Vec<String> = Vec::new();
     lines.extend(phase.asked.iter().map(|text| format!("Asked: {text}")));
     let more = phase.requests.saturating_sub(phase.asked.len() as u64);
-    lines.extend((more > 0).then(|| format!("and {} more", counted(more, "request"))));
+    lines.extend((more > 0).then(|| format!("and {} more", format_count(more, "request"))));
     lines.extend(phase.finished.as_ref().map(|text| format!("Finished: {text}")));
     lines.extend(phase.found.iter().map(|(_, text)| format!("- {text}")));
-    lines.extend(calls_of(phase));
+    lines.extend(format_calls(phase));
     let said = phase.last.as_deref().filter(|last| {
         let beginning = last.trim_end_matches('…');
         !phase.found.iter().any(|(_, text)| text.starts_with(beginning) || last.contains(&**text))
     });
     lines.extend(said.map(|text| format!("Last: {text}")));
     lines.extend(checkpoint.map(|name| format!("Checkpoint: {name}")));
-    let lines: Vec<String> = lines.iter().map(|line| quote::hanging(line)).collect();
+    let lines: Vec<String> = lines.iter().map(|line| quote::indent_continuation(line)).collect();
     lines.join("\n")
 }
 
 /// Returns the calls of a phase and its changed files, in one line.
-fn calls_of(phase: &Phase) -> Option<String> {
+fn format_calls(phase: &Phase) -> Option<String> {
     if phase.calls == 0 {
         return None;
     }
@@ -228,5 +236,5 @@ fn calls_of(phase: &Phase) -> Option<String> {
         [] => String::new(),
         files => format!("; changed {}", files.join(", ")),
     };
-    Some(format!("{}: {}{files}", counted(phase.calls, "call"), tools.join(", ")))
+    Some(format!("{}: {}{files}", format_count(phase.calls, "call"), tools.join(", ")))
 }

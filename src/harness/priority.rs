@@ -24,32 +24,31 @@ pub(super) const TASK: &str = "task";
 const JUDGED_BYTES: usize = 600;
 
 /// Returns true if an event has a mark of that kind.
-pub(super) fn is_marked(facts: &Facts, position: Position, kind: MarkKind) -> bool {
-    facts.marks.at(position).iter().any(|mark| mark.kind == kind)
+pub(super) fn has_mark(facts: &Facts, position: Position, kind: MarkKind) -> bool {
+    facts.marks.at_position(position).iter().any(|mark| mark.kind == kind)
 }
 
 /// Returns the importance of an event's mark, from 1 to 10; without one, 10 for a mark by the user
 /// or the user's program.
-pub(super) fn important(facts: &Facts, position: Position) -> Option<u8> {
-    let mut marks = facts.marks.at(position).iter();
+pub(super) fn mark_importance(facts: &Facts, position: Position) -> Option<u8> {
+    let mut marks = facts.marks.at_position(position).iter();
     let mark = marks.find(|mark| mark.kind == MarkKind::Important)?;
     let usual = if mark.origin == Origin::Model { MARK_OF_MODEL } else { MARK_MAX };
     Some(mark.importance.unwrap_or(usual))
 }
 
 /// Returns the importance of a context item: the client's, or a higher one of its event's mark.
-pub(super) fn importance(one: &SavedItem, mark: Option<u8>) -> Option<u8> {
+pub(super) fn item_importance(one: &SavedItem, mark: Option<u8>) -> Option<u8> {
     one.importance.max(mark)
 }
 
-/// Returns the beginning of a content, by which it is scored.
-pub(super) fn judged(content: &str) -> &str {
+pub(super) fn scored_beginning(content: &str) -> &str {
     content.get(..content.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default()
 }
 
 /// Parts of a context item's priority, in tenths of a point; at most 100 together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parts {
+pub struct PriorityParts {
     /// Importance by the client or the mark of its event, 5 without either: up to 30.
     pub importance: usize,
     /// Similarity to the query: up to 30.
@@ -66,7 +65,7 @@ pub struct Parts {
     pub mark: usize,
 }
 
-impl Parts {
+impl PriorityParts {
     /// Maximum of each part, by name.
     pub const WEIGHTS: [(&'static str, u64); 6] = [
         ("importance", 30),
@@ -79,8 +78,8 @@ impl Parts {
 
     /// Computes the parts for an item; `alike` is its similarity to the query, of 1 000.
     pub(super) fn new(facts: &Facts, one: &SavedItem, at: &Item, alike: usize) -> Self {
-        let worth = facts.findings.worth(judged(&one.content));
-        let importance = importance(one, at.mark).unwrap_or(IMPORTANCE_USUAL);
+        let worth = facts.findings.worth(scored_beginning(&one.content));
+        let importance = item_importance(one, at.mark).unwrap_or(IMPORTANCE_USUAL);
         let about = alike.clamp(ALIKE_MIN, ALIKE_FULL) - ALIKE_MIN;
         let made = Self {
             importance: 3 * usize::from(importance),
@@ -101,8 +100,8 @@ impl Parts {
     }
 
     /// Returns the parts by name; a mark only if it adds points.
-    pub(super) fn named(&self) -> BTreeMap<String, u64> {
-        let Self { importance, relevance, recency, frequency, specificity, category, mark } = *self;
+    pub(super) fn to_map(self) -> BTreeMap<String, u64> {
+        let Self { importance, relevance, recency, frequency, specificity, category, mark } = self;
         let mark = (mark > 0).then_some(("mark", mark));
         let named = [
             ("importance", importance),

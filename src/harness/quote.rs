@@ -49,21 +49,21 @@ const MARKS: &str = "\\`*_[]{<>#|~$";
 
 /// Escapes a recorded text as paragraphs, lists, quotations and code blocks, from a line's start.
 #[must_use]
-pub fn block(text: &str) -> String {
-    with_code(text, push_line)
+pub fn escape_block(text: &str) -> String {
+    escape_around_code(text, push_escaped_line)
 }
 
 /// Escapes a recorded text: code blocks stay code, other lines are written by `push`.
-fn with_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
+fn escape_around_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
     let text = normalize(text);
     let mut made = String::with_capacity(text.len() + 16);
     let mut lines = text.split('\n');
     while let Some(line) = lines.next() {
-        match Opening::parse(line) {
+        match CodeFence::parse(line) {
             Some(opening) => {
-                let code = lines.by_ref().take_while(|line| !opening.ends_at(line));
-                let code: Vec<&str> = code.map(|line| opening.without_indent(line)).collect();
-                made.push_str(&in_fence(opening.language, &code.join("\n")));
+                let code = lines.by_ref().take_while(|line| !opening.is_closed_by(line));
+                let code: Vec<&str> = code.map(|line| opening.strip_indent(line)).collect();
+                made.push_str(&wrap_in_fence(opening.language, &code.join("\n")));
             }
             None => push(line, &mut made),
         }
@@ -75,8 +75,8 @@ fn with_code(text: &str, push: impl Fn(&str, &mut String)) -> String {
 
 /// Escapes a recorded text on one line after our own text: in a heading, an item, a paragraph.
 #[must_use]
-pub fn inline(text: &str) -> String {
-    let line = on_one_line(text);
+pub fn escape_inline(text: &str) -> String {
+    let line = join_lines(text);
     let mut made = String::with_capacity(line.len());
     for (at, c) in line.char_indices() {
         let rest = line.get(at..).unwrap_or_default();
@@ -90,47 +90,47 @@ pub fn inline(text: &str) -> String {
 
 /// Formats a name as inline code; empty for an empty name. Not for a table cell.
 #[must_use]
-pub fn code(text: &str) -> String {
-    let line = on_one_line(text);
+pub fn inline_code(text: &str) -> String {
+    let line = join_lines(text);
     if line.is_empty() {
         return line;
     }
-    let ticks = "`".repeat(longest_run(&line) + 1);
+    let ticks = "`".repeat(longest_backtick_run(&line) + 1);
     let space = if line.starts_with('`') || line.ends_with('`') { " " } else { "" };
     format!("{ticks}{space}{line}{space}{ticks}")
 }
 
 /// Formats a recorded text as one code block.
 #[must_use]
-pub fn fenced(text: &str) -> String {
-    in_fence("", &normalize(text))
+pub fn code_block(text: &str) -> String {
+    wrap_in_fence("", &normalize(text))
 }
 
 /// Escapes a recorded text as an item of a text for a model: only lines that would begin a part of
 /// the document are escaped, and all lines but the first are indented. Links, images and HTML
 /// within a line are kept verbatim.
 #[must_use]
-pub fn item(text: &str) -> String {
+pub fn escape_item(text: &str) -> String {
     let push = |line: &str, made: &mut String| {
         let (before, text) = line.split_at(text_start(line));
         made.push_str(before);
-        if begins_part(text) {
+        if begins_block_element(text) {
             made.push('\\');
         }
         made.push_str(text);
     };
-    with_code(text, push).replace('\n', "\n  ")
+    escape_around_code(text, push).replace('\n', "\n  ")
 }
 
 /// Puts a label before an [`item`]; a code block begins on a separate line.
 #[must_use]
-pub fn labelled(label: &str, item: &str) -> String {
+pub fn with_label(label: &str, item: &str) -> String {
     let gap = if item.starts_with("```") { "\n  " } else { " " };
     format!("{label}{gap}{item}")
 }
 
 /// Returns true if a line begins a heading, a rule, a definition, a table or HTML.
-fn begins_part(text: &str) -> bool {
+fn begins_block_element(text: &str) -> bool {
     is_rule(text)
         || text.starts_with(['#', ':', '<', '|'])
         || text.starts_with('[') && text.contains("]:")
@@ -143,12 +143,12 @@ fn is_rule(text: &str) -> bool {
 /// Indents all lines of a recorded text but the first, for a plain text whose headings and items
 /// begin lines.
 #[must_use]
-pub fn hanging(text: &str) -> String {
+pub fn indent_continuation(text: &str) -> String {
     normalize(text).replace('\n', "\n  ")
 }
 
-fn in_fence(language: &str, text: &str) -> String {
-    let fence = "`".repeat(longest_run(text).max(FENCE_MIN - 1) + 1);
+fn wrap_in_fence(language: &str, text: &str) -> String {
+    let fence = "`".repeat(longest_backtick_run(text).max(FENCE_MIN - 1) + 1);
     format!("{fence}{language}\n{text}\n{fence}")
 }
 
@@ -169,23 +169,23 @@ fn normalize(text: &str) -> String {
     made
 }
 
-fn on_one_line(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     normalize(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn longest_run(text: &str) -> usize {
+fn longest_backtick_run(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or_default()
 }
 
 /// First line of a code block.
-struct Opening<'a> {
+struct CodeFence<'a> {
     mark: char,
     length: usize,
     indent: usize,
     language: &'a str,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> CodeFence<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let (before, text) = line.split_at(text_start(line));
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -199,13 +199,13 @@ impl<'a> Opening<'a> {
         Some(Self { mark, length, indent: before.chars().count(), language })
     }
 
-    fn ends_at(&self, line: &str) -> bool {
+    fn is_closed_by(&self, line: &str) -> bool {
         let line = line.trim_matches([' ', '\t', '>']);
         line.len() >= self.length && line.chars().all(|c| c == self.mark)
     }
 
     /// Strips the indent and quotation marks that precede the block's first line from a line.
-    fn without_indent<'l>(&self, line: &'l str) -> &'l str {
+    fn strip_indent<'l>(&self, line: &'l str) -> &'l str {
         let indented = line.char_indices().take(self.indent);
         let before = indented.take_while(|(_, c)| matches!(c, ' ' | '>')).count();
         line.get(before..).unwrap_or_default()
@@ -218,7 +218,7 @@ fn text_start(line: &str) -> usize {
     loop {
         let text = line.get(at..).unwrap_or_default().trim_start();
         at = line.len() - text.len();
-        let mark = mark_of(text);
+        let mark = marker_len(text);
         if mark == 0 {
             return at;
         }
@@ -227,7 +227,7 @@ fn text_start(line: &str) -> usize {
 }
 
 /// Returns the bytes of the quotation or list mark at the start of a text.
-fn mark_of(text: &str) -> usize {
+fn marker_len(text: &str) -> usize {
     if text.starts_with('>') {
         return 1;
     }
@@ -241,7 +241,7 @@ fn mark_of(text: &str) -> usize {
     if is_mark && has_text { length } else { 0 }
 }
 
-fn push_line(line: &str, made: &mut String) {
+fn push_escaped_line(line: &str, made: &mut String) {
     let (before, text) = line.split_at(text_start(line));
     made.push_str(before);
     if is_rule(text) || text.starts_with(['#', ':']) {
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
 
     /// Returns the elements that a text must not create in a document, from a parser.
-    fn foreign(text: &str) -> Vec<String> {
+    fn foreign_elements(text: &str) -> Vec<String> {
         let is_ours = |event: &Event<'_>| match event {
             Event::Start(tag) => matches!(
                 tag,
@@ -332,7 +332,7 @@ mod tests {
     }
 
     /// Generates hostile texts from pieces.
-    fn text() -> impl Strategy<Value = String> {
+    fn hostile_text() -> impl Strategy<Value = String> {
         let pieces = prop_oneof![
             4 => prop::sample::select(vec![
                 "\n", "\n\n", " ", "  ", "    ", "\t", "`", "``", "```", "~~~", "#", "## ", "-", "---",
@@ -354,19 +354,19 @@ mod tests {
         })]
 
         #[test]
-        fn escaped_text_cannot_create_parts_of_a_document(text in text()) {
+        fn escaped_text_cannot_create_parts_of_a_document(text in hostile_text()) {
             let end = "\n\n# End\n";
             for (made, first) in [
-                (format!("{}{end}", block(&text)), 0),
-                (format!("{}{end}", fenced(&text)), 0),
-                (format!("# x {}{end}", inline(&text)), 1),
-                (format!("- x {} {}{end}", code(&text), inline(&text)), 0),
+                (format!("{}{end}", escape_block(&text)), 0),
+                (format!("{}{end}", code_block(&text)), 0),
+                (format!("# x {}{end}", escape_inline(&text)), 1),
+                (format!("- x {} {}{end}", inline_code(&text), escape_inline(&text)), 0),
             ] {
-                let found = foreign(&made);
+                let found = foreign_elements(&made);
                 prop_assert_eq!(found.len(), first + 1, "{:?} {:?}", made, found);
                 prop_assert!(found.iter().all(|one| one.starts_with("Start(Heading")), "{:?}", made);
             }
-            prop_assert!(hanging(&text).split('\n').skip(1).all(|line| line.starts_with("  ")));
+            prop_assert!(indent_continuation(&text).split('\n').skip(1).all(|line| line.starts_with("  ")));
         }
     }
 
@@ -386,11 +386,14 @@ mod tests {
             ("```\n```` inside\n```", "`````\n```` inside\n`````"),
             ("issue #42\n#!/bin/sh", "issue #42\n\\#!/bin/sh"),
         ] {
-            assert_eq!(block(text), expected);
+            assert_eq!(escape_block(text), expected);
         }
-        assert_eq!(code("a`b"), "``a`b``");
-        assert_eq!(code("`a\nb` "), "`` `a b` ``");
-        assert_eq!((code(" \n"), inline("a\n# *b*")), (String::new(), "a \\# \\*b\\*".to_owned()));
-        assert_eq!(fenced("a\n```"), "````\na\n```\n````");
+        assert_eq!(inline_code("a`b"), "``a`b``");
+        assert_eq!(inline_code("`a\nb` "), "`` `a b` ``");
+        assert_eq!(
+            (inline_code(" \n"), escape_inline("a\n# *b*")),
+            (String::new(), "a \\# \\*b\\*".to_owned())
+        );
+        assert_eq!(code_block("a\n```"), "````\na\n```\n````");
     }
 }

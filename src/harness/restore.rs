@@ -11,13 +11,14 @@ use std::{
 use serde_json::json;
 
 use super::{
-    brief::{Brief, BriefText, earlier_sessions, heading},
-    gather::{Gathered, is_same_file},
-    priority::{Parts, importance, judged},
+    brief::{Brief, BriefText, format_heading, format_sessions},
+    gather::{GatheredItems, is_same_file},
+    priority::{PriorityParts, item_importance, scored_beginning},
     quote,
     recall::TRUST,
     select::{
-        By, Chosen, Class, Form, Item, MARK_MAX, Recipe, RecipeRow, Selection, Share, row, shape,
+        ChosenItem, Class, ClassShare, Item, ItemForm, ItemOrder, MARK_MAX, Recipe, RecipeRow,
+        Selection, row, shape,
     },
     tokens::{Counter, Tokenizer},
 };
@@ -27,7 +28,7 @@ use crate::{
         RestoredAnswer,
     },
     event::{Position, SessionId, pace},
-    projection::{self, Facts, FileFact, body::GivenBody},
+    projection::{self, Facts, FileFact, body::RestoredItemBody},
 };
 
 /// Default token budget of a restore.
@@ -59,7 +60,7 @@ pub struct RestoreParameters {
     /// True if texts may be shortened.
     pub compress: bool,
     /// Order of the items.
-    pub by: By,
+    pub by: ItemOrder,
     /// Workspace of the session.
     pub workspace: String,
     /// True to include the reason for each item.
@@ -113,14 +114,14 @@ const CODE_AS_TALK: &[Class] = &[Class::ContextItem, Class::Result, Class::Chang
 const CODE_AS_ABOUT: &[Class] = &[Class::File, Class::Reference, Class::Failure, Class::Mended];
 
 /// Shares of a session with code, and of one without.
-const SHARES_CODE: &[Share] = &[
-    Share { name: "code", classes: &[CODE], percent: 60 },
-    Share { name: "conversation", classes: &[TALK], percent: 30 },
-    Share { name: "metadata", classes: &[ABOUT], percent: 10 },
+const SHARES_CODE: &[ClassShare] = &[
+    ClassShare { name: "code", classes: &[CODE], percent: 60 },
+    ClassShare { name: "conversation", classes: &[TALK], percent: 30 },
+    ClassShare { name: "metadata", classes: &[ABOUT], percent: 10 },
 ];
-const SHARES_TALK: &[Share] = &[
-    Share { name: "conversation", classes: &[TALK, CODE_AS_TALK], percent: 70 },
-    Share { name: "metadata", classes: &[ABOUT, CODE_AS_ABOUT], percent: 30 },
+const SHARES_TALK: &[ClassShare] = &[
+    ClassShare { name: "conversation", classes: &[TALK, CODE_AS_TALK], percent: 70 },
+    ClassShare { name: "metadata", classes: &[ABOUT, CODE_AS_ABOUT], percent: 30 },
 ];
 
 /// Recipe: indispensable items in this order, then the rest by weight and worth.
@@ -152,7 +153,7 @@ const ROWS: [RecipeRow; 28] = [
     row(Class::Branch, 0, 300),
     row(Class::PlanDone, 0, 200),
     row(Class::Mended, 0, 100),
-    row(Class::StepLine, 0, 60).in_order(),
+    row(Class::StepLine, 0, 60).keep_order(),
 ];
 
 /// Function for the similarity of a text to the query, from 0 to 1 000.
@@ -160,8 +161,8 @@ type Likeness<'a> = &'a dyn Fn(&str) -> usize;
 
 /// Builds the response to a restore within a token budget, and the list of selected items. Members
 /// that depend on the continuing session are left empty. `likeness` returns a text's similarity to
-/// the query, from 0 to 1 000: a part of the priority of context items, and with `By::Vector` the
-/// worth of every item.
+/// the query, from 0 to 1 000: it is a part of the priority of context items and, with
+/// `ItemOrder::Vector`, the worth of every item.
 #[must_use]
 pub fn restore(
     facts: &Facts,
@@ -169,7 +170,7 @@ pub fn restore(
     asked: &RestoreParameters,
     tokenizer: Tokenizer,
     likeness: Likeness<'_>,
-) -> (RestoredAnswer, Vec<GivenBody>) {
+) -> (RestoredAnswer, Vec<RestoredItemBody>) {
     let shares = if has_code(facts) { SHARES_CODE } else { SHARES_TALK };
     let recipe = Recipe {
         newest: &[Class::Answer, Class::Result],
@@ -178,50 +179,50 @@ pub fn restore(
         by: asked.by,
         ..Recipe::new(&ROWS, 68)
     };
-    let mut known = Gathered::gather_for(facts, &recipe, asked.tokens_max);
+    let mut known = GatheredItems::gather_for_tokens(facts, &recipe, asked.tokens_max);
     let saved = known.count(Class::ContextItem) as u64;
     let judged = score_items(&mut known, likeness);
     keep_important(&mut known, asked.threshold);
-    if asked.by == By::Vector {
+    if asked.by == ItemOrder::Vector {
         set_similarity(&mut known, &judged, tokenizer, likeness);
     }
     keep_best(&mut known, asked);
-    known.without_lines_of_last_steps();
+    known.remove_lines_of_last_steps();
     let known = known;
     let state = facts.saved.state().map(|state| state.text.to_string());
     let state = state.filter(|text| tokenizer.count(text) <= asked.tokens_max / STATE_PART);
     let is_left = facts.saved.state().is_some() && state.is_none();
-    let (mut head, mut spent) = (head(facts, session, asked), 0);
+    let (mut head, mut spent) = (format_head(facts, session, asked), 0);
     match &state {
         Some(state) if asked.is_text => {
-            let block = quote::fenced(state);
+            let block = quote::code_block(state);
             let _ = write!(head, "\n\nState of the workspace, as it was saved:\n{block}");
         }
         state => spent = state.as_deref().map_or(0, |state| tokenizer.count(state)),
     }
-    let members = MembersBeside { known: &known, asked, tokenizer, judged: &judged };
-    let beside = |item: &Item, form: Form| members.cost(item, form);
+    let members = RestoreMembers { known: &known, asked, tokenizer, judged: &judged };
+    let separate_cost = |item: &Item, form: ItemForm| members.cost(item, form);
     let mut brief = Brief::new(&known, tokenizer, head);
     brief.names_earlier = true;
     brief.is_whole = !asked.compress;
-    brief.beside = if asked.is_text { None } else { Some(&beside) };
+    brief.separate_cost = if asked.is_text { None } else { Some(&separate_cost) };
     let BriefText { chosen, left_out, text, tokens } = brief.make(&recipe, asked.tokens_max, spent);
     let left_out = left_out.into_iter().map(|one| (one.class, one.count));
     let left_out = left_out.chain(is_left.then_some(("workspace_state", 1)));
-    let why = if asked.explain { known.why(&chosen) } else { Vec::new() };
+    let why = if asked.explain { known.explain_selection(&chosen) } else { Vec::new() };
     let answer = RestoredAnswer {
         session_id: None,
         continues: session.clone(),
         workspace: asked.workspace.clone(),
-        position: facts.reached(),
+        position: facts.next_position(),
         saved_at: None,
-        context_items: members.items(&chosen, &brief),
-        file_references: members.files(&chosen),
+        context_items: members.selected_items(&chosen, &brief),
+        file_references: members.selected_files(&chosen),
         workspace_state: state.as_deref().and_then(|text| serde_json::from_str(text).ok()),
         tokens: tokens as u64,
         tokens_max: asked.tokens_max as u64,
-        budget: shares.iter().map(|share| budget_of(share, &chosen)).collect(),
-        left_out: left_out.map(left_class).collect(),
+        budget: shares.iter().map(|share| share_usage(share, &chosen)).collect(),
+        left_out: left_out.map(to_left_out_class).collect(),
         preservation: measure_preservation(&brief, &chosen, saved),
         why,
         notices: Vec::new(),
@@ -229,16 +230,16 @@ pub fn restore(
         text: asked.is_text.then(|| text.clone()),
         context: text,
     };
-    (answer, chosen.chosen.iter().map(record_of).collect())
+    (answer, chosen.chosen.iter().map(to_record).collect())
 }
 
-fn left_class((class, count): (&str, u64)) -> LeftOutClass {
+fn to_left_out_class((class, count): (&str, u64)) -> LeftOutClass {
     LeftOutClass { class: class.to_owned(), count }
 }
 
 /// Returns a share of the budget, and the tokens that its classes used.
-fn budget_of(share: &Share, chosen: &Selection) -> (String, BudgetShare) {
-    let own = chosen.chosen.iter().filter(|one| share.has(one.item.class));
+fn share_usage(share: &ClassShare, chosen: &Selection) -> (String, BudgetShare) {
+    let own = chosen.chosen.iter().filter(|one| share.contains(one.item.class));
     let tokens: usize = own.map(|one| one.cost).sum();
     let (percent, tokens) = (share.percent as u64, tokens as u64);
     (share.name.to_owned(), BudgetShare { percent, tokens })
@@ -252,28 +253,28 @@ fn has_code(facts: &Facts) -> bool {
 }
 
 /// Priority parts of each context item by its index, and its similarity to the query.
-type Judged = HashMap<usize, (Parts, usize)>;
+type ScoredItems = HashMap<usize, (PriorityParts, usize)>;
 
 /// Scores the context items: their worth is their priority.
-fn score_items(known: &mut Gathered<'_>, likeness: Likeness<'_>) -> Judged {
+fn score_items(known: &mut GatheredItems<'_>, likeness: Likeness<'_>) -> ScoredItems {
     let facts = known.facts;
-    let mut all = Judged::new();
+    let mut all = ScoredItems::new();
     for item in known.items.iter_mut().filter(|item| item.class == Class::ContextItem) {
-        let Some(one) = facts.saved.items().get(item.place) else { continue };
+        let Some(one) = facts.saved.items().get(item.index) else { continue };
         pace::steps(COMPARE_STEPS);
-        let alike = likeness(judged(&one.content));
-        let parts = Parts::new(facts, one, item, alike);
+        let alike = likeness(scored_beginning(&one.content));
+        let parts = PriorityParts::new(facts, one, item, alike);
         item.worth = parts.sum() * 10;
-        all.insert(item.place, (parts, alike));
+        all.insert(item.index, (parts, alike));
     }
     all
 }
 
 /// Keeps the context items with at least this importance, or else priority.
-fn keep_important(known: &mut Gathered<'_>, threshold: u8) {
+fn keep_important(known: &mut GatheredItems<'_>, threshold: u8) {
     let items = known.facts.saved.items();
     let priority = |item: &Item| {
-        let said = items.get(item.place).and_then(|one| importance(one, item.mark));
+        let said = items.get(item.index).and_then(|one| item_importance(one, item.mark));
         said.map_or(item.worth / 10, |said| 10 * usize::from(said))
     };
     let least = 10 * usize::from(threshold);
@@ -282,18 +283,18 @@ fn keep_important(known: &mut Gathered<'_>, threshold: u8) {
 
 /// Sets the worth of each item to its similarity to the query.
 fn set_similarity(
-    known: &mut Gathered<'_>,
-    found: &Judged,
+    known: &mut GatheredItems<'_>,
+    found: &ScoredItems,
     tokenizer: Tokenizer,
     likeness: Likeness<'_>,
 ) {
     let brief = Brief::new(known, tokenizer, String::new());
     let worth = |item: &Item| {
-        if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.place)) {
+        if let (Class::ContextItem, Some((_, alike))) = (item.class, found.get(&item.index)) {
             return *alike;
         }
         pace::steps(COMPARE_STEPS);
-        likeness(&brief.line(item.class, item.place, Form::Short))
+        likeness(&brief.format_line(item.class, item.index, ItemForm::Short))
     };
     let worths: Vec<usize> = known.items.iter().map(worth).collect();
     for (item, worth) in known.items.iter_mut().zip(worths) {
@@ -303,10 +304,10 @@ fn set_similarity(
 
 /// Keeps the requested number of the best context items, the best last. The others count as left
 /// out.
-fn keep_best(known: &mut Gathered<'_>, asked: &RestoreParameters) {
+fn keep_best(known: &mut GatheredItems<'_>, asked: &RestoreParameters) {
     let is_item = |item: &Item| item.class == Class::ContextItem;
     let (mut own, others): (Vec<Item>, Vec<Item>) = known.items.iter().partition(|i| is_item(i));
-    own.sort_by_key(|item| (has_top_mark(item), worth_by(item, asked.by), item.place));
+    own.sort_by_key(|item| (has_top_mark(item), sort_value(item, asked.by), item.index));
     let best = own.split_off(own.len().saturating_sub(asked.items_max));
     known.items = others.into_iter().chain(best).collect();
 }
@@ -317,24 +318,24 @@ fn has_top_mark(item: &Item) -> bool {
 }
 
 /// Returns the value by which context items are ordered.
-fn worth_by(item: &Item, by: By) -> usize {
-    if by == By::Recency { item.recency } else { item.worth }
+fn sort_value(item: &Item, by: ItemOrder) -> usize {
+    if by == ItemOrder::Recency { item.recency } else { item.worth }
 }
 
 /// Members of the response next to the text: context items and files.
-struct MembersBeside<'a, 'f> {
-    known: &'a Gathered<'f>,
+struct RestoreMembers<'a, 'f> {
+    known: &'a GatheredItems<'f>,
     asked: &'a RestoreParameters,
     tokenizer: Tokenizer,
-    judged: &'a Judged,
+    judged: &'a ScoredItems,
 }
 
-impl MembersBeside<'_, '_> {
+impl RestoreMembers<'_, '_> {
     /// Returns the cost of an item as a member; `None` if it is in the text.
-    fn cost(&self, item: &Item, form: Form) -> Option<usize> {
+    fn cost(&self, item: &Item, form: ItemForm) -> Option<usize> {
         let member = match item.class {
             Class::File | Class::Reference => {
-                let (Position(at), file) = self.file(item.class, item.place)?;
+                let (Position(at), file) = self.find_file(item.class, item.index)?;
                 json!({
                     "path": file.path, "hash": file.hash, "modified_at": file.last_modified,
                     "change": file.change.map(|_| "changed"), "changed_at": at, "position": at,
@@ -342,12 +343,12 @@ impl MembersBeside<'_, '_> {
             }
             Class::ContextItem => {
                 let brief = Brief::new(self.known, self.tokenizer, String::new());
-                let saved = self.known.facts.saved.items().get(item.place)?;
+                let saved = self.known.facts.saved.items().get(item.index)?;
                 let name = saved.name.as_deref().unwrap_or_else(|| saved.id.as_str());
                 json!({
                     "id": name, "category": &*saved.category, "form": form.as_str(),
-                    "content": brief.content(item.place, form), "importance": 5, "priority": 5.5,
-                    "similarity": (self.asked.by == By::Vector).then_some(0.5),
+                    "content": brief.item_content(item.index, form), "importance": 5, "priority": 5.5,
+                    "similarity": (self.asked.by == ItemOrder::Vector).then_some(0.5),
                 })
             }
             _ => return None,
@@ -356,52 +357,53 @@ impl MembersBeside<'_, '_> {
     }
 
     /// Returns a file, and the position of its latest reference or change.
-    fn file(&self, class: Class, place: usize) -> Option<(Position, FileReference)> {
+    fn find_file(&self, class: Class, index: usize) -> Option<(Position, FileReference)> {
         let facts = self.known.facts;
         let saved = facts.saved.files();
         if class == Class::Reference {
-            let one = saved.get(place)?;
-            return Some((one.position, file_reference(&one.path, Some(one), None)));
+            let one = saved.get(index)?;
+            return Some((one.position, build_file_reference(&one.path, Some(one), None)));
         }
-        let file = facts.work.files().nth(place)?;
+        let file = facts.work.files().nth(index)?;
         let found = saved.iter().rev().find(|one| is_same_file(&one.path, &file.path));
         let path = found.map_or(&file.path, |one| &one.path);
         let at = found.map_or(file.last, |one| one.position.max(file.last));
-        Some((at, file_reference(path, found, Some(file))))
+        Some((at, build_file_reference(path, found, Some(file))))
     }
 
     /// Returns the selected files, the latest reference or change first.
-    fn files(&self, chosen: &Selection) -> Vec<FileReference> {
-        let places = chosen.chosen.iter().map(|one| (one.item.class, one.item.place));
-        let mut files: Vec<(Position, FileReference)> = places
+    fn selected_files(&self, chosen: &Selection) -> Vec<FileReference> {
+        let selected = chosen.chosen.iter().map(|one| (one.item.class, one.item.index));
+        let mut files: Vec<(Position, FileReference)> = selected
             .filter(|(class, _)| matches!(class, Class::File | Class::Reference))
-            .filter_map(|(class, place)| self.file(class, place))
+            .filter_map(|(class, index)| self.find_file(class, index))
             .collect();
         files.sort_by_key(|(at, _)| Reverse(*at));
         files.into_iter().map(|(_, file)| file).collect()
     }
 
     /// Returns the selected context items, the most important first.
-    fn items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<ContextItem> {
+    fn selected_items(&self, chosen: &Selection, brief: &Brief<'_, '_>) -> Vec<ContextItem> {
         let facts = self.known.facts;
         let given = chosen.chosen.iter().filter(|one| one.item.class == Class::ContextItem);
-        let mut given: Vec<&Chosen> = given.collect();
+        let mut given: Vec<&ChosenItem> = given.collect();
         given.sort_by_key(|one| {
-            Reverse((has_top_mark(&one.item), worth_by(&one.item, self.asked.by), one.item.place))
+            Reverse((has_top_mark(&one.item), sort_value(&one.item, self.asked.by), one.item.index))
         });
         let given = given.into_iter().filter_map(|one| {
-            let saved = facts.saved.items().get(one.item.place)?;
-            let (parts, alike) = self.judged.get(&one.item.place)?;
-            let form = brief.form(one.form);
+            let saved = facts.saved.items().get(one.item.index)?;
+            let (parts, alike) = self.judged.get(&one.item.index)?;
+            let form = brief.effective_form(one.form);
             Some(ContextItem {
                 id: saved.name.as_deref().unwrap_or_else(|| saved.id.as_str()).to_owned(),
                 category: saved.category.to_string(),
-                content: brief.content(one.item.place, one.form),
-                importance: importance(saved, one.item.mark),
+                content: brief.item_content(one.item.index, one.form),
+                importance: item_importance(saved, one.item.mark),
                 score: parts.sum() as u64,
-                similarity: (self.asked.by == By::Vector).then(|| fraction(*alike as u64, 1_000)),
-                form: (form != Form::Whole).then(|| form.as_str().to_owned()),
-                parts: if self.asked.explain { parts.named() } else { BTreeMap::new() },
+                similarity: (self.asked.by == ItemOrder::Vector)
+                    .then(|| fraction(*alike as u64, 1_000)),
+                form: (form != ItemForm::Whole).then(|| form.as_str().to_owned()),
+                parts: if self.asked.explain { parts.to_map() } else { BTreeMap::new() },
             })
         });
         given.collect()
@@ -409,9 +411,9 @@ impl MembersBeside<'_, '_> {
 }
 
 /// Builds a file reference from the saved one and the session's changes.
-fn file_reference(
+fn build_file_reference(
     path: &str,
-    saved: Option<&projection::FileReference>,
+    saved: Option<&projection::SavedFile>,
     changed: Option<&FileFact>,
 ) -> FileReference {
     FileReference {
@@ -431,41 +433,41 @@ fn fraction(part: u64, of: u32) -> f64 {
 /// Computes the share of the session's state that is returned; it has `saved` context items.
 fn measure_preservation(brief: &Brief<'_, '_>, chosen: &Selection, saved: u64) -> Preservation {
     let held = |class: &Class| match class {
-        Class::ContextItem => saved + brief.known.forgotten(*class),
-        class => brief.known.total(*class),
+        Class::ContextItem => saved + brief.known.dropped_count(*class),
+        class => brief.known.total_count(*class),
     };
     let held: u64 = HELD.iter().map(held).sum();
-    let given: Vec<&Chosen> =
+    let given: Vec<&ChosenItem> =
         chosen.chosen.iter().filter(|one| HELD.contains(&one.item.class)).collect();
-    let parts: u64 = given.iter().map(|one| part(brief, one)).sum();
+    let parts: u64 = given.iter().map(|one| shown_share(brief, one)).sum();
     // A session without such items lost nothing.
     let percent = (parts / 10).checked_div(held).unwrap_or(100);
     Preservation { held, told: given.len() as u64, share: fraction(percent, 100) }
 }
 
 /// Returns the part of an item's text that is shown, of 1 000, without white space.
-fn part(brief: &Brief<'_, '_>, one: &Chosen) -> u64 {
-    let bytes = |form: Form| {
-        let text = brief.line(one.item.class, one.item.place, form);
+fn shown_share(brief: &Brief<'_, '_>, one: &ChosenItem) -> u64 {
+    let bytes = |form: ItemForm| {
+        let text = brief.format_line(one.item.class, one.item.index, form);
         text.bytes().filter(|byte| !byte.is_ascii_whitespace()).count() as u64
     };
-    (1_000 * bytes(one.form)).checked_div(bytes(Form::Whole)).unwrap_or(1_000).min(1_000)
+    (1_000 * bytes(one.form)).checked_div(bytes(ItemForm::Whole)).unwrap_or(1_000).min(1_000)
 }
 
 /// Builds the record of a selected item: its class, and its position or index.
-fn record_of(one: &Chosen) -> GivenBody {
+fn to_record(one: &ChosenItem) -> RestoredItemBody {
     let name = one.item.class.as_str();
     let id = match one.item.position {
-        0 => format!("{name}#{}", one.item.place),
+        0 => format!("{name}#{}", one.item.index),
         at => format!("{name}@{at}"),
     };
-    GivenBody { id, score: one.score as u64, form: one.form.as_str().to_owned() }
+    RestoredItemBody { id, score: one.score as u64, form: one.form.as_str().to_owned() }
 }
 
 /// Returns the head of the text: the session, its chain, and the notation of positions.
-fn head(facts: &Facts, session: &SessionId, asked: &RestoreParameters) -> String {
-    let mut head = heading(facts, session.as_str(), Some(&asked.workspace));
-    let earlier = earlier_sessions(facts.earlier().take(EARLIER_MAX));
+fn format_head(facts: &Facts, session: &SessionId, asked: &RestoreParameters) -> String {
+    let mut head = format_heading(facts, session.as_str(), Some(&asked.workspace));
+    let earlier = format_sessions(facts.earlier_sessions().take(EARLIER_MAX));
     if !earlier.is_empty() {
         let _ = write!(head, "\nBefore it: {earlier}; S1@n is position n of S1.");
     }

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use super::recall::wanted;
-use crate::projection::{Facts, Output, is_done};
+use super::recall::work_texts;
+use crate::projection::{CallOutput, Facts, is_done};
 
 /// Most names that are searched, and most bytes of a text that are scanned for them.
 const NAMES_MAX: usize = 400;
@@ -42,21 +42,21 @@ const LETTERS_MIN: usize = 4;
 pub(super) struct RecurringNames(HashSet<String>);
 
 impl RecurringNames {
-    /// Collects those of the latest request, the task, the plan and open failures.
+    /// Collects the names in the latest request, the task, the plan and open failures.
     pub(super) fn from_facts(facts: &Facts) -> Self {
         let plan = facts.progress.plan().into_iter().flat_map(|plan| &plan.steps);
         let plan = plan.filter(|step| !is_done(step)).map(|step| step.text.as_str());
-        let failing = facts.work.failing().rev().take(8);
+        let failing = facts.work.failing_commands().rev().take(8);
         let failing = failing.flat_map(|one| [&*one.line, &*one.error]);
-        let texts = wanted(facts).into_iter().flatten().chain(plan).chain(failing);
-        let all = texts.flat_map(|text| names(beginning(text)));
+        let texts = work_texts(facts).into_iter().flatten().chain(plan).chain(failing);
+        let all = texts.flat_map(|text| extract_names(scanned_prefix(text)));
         Self(all.take(NAMES_MAX).map(str::to_lowercase).collect())
     }
 
-    /// Returns the number of distinct ones in a text, up to 6.
-    pub(super) fn in_text(&self, text: &str) -> usize {
+    /// Returns the number of distinct collected names in a text, up to 6.
+    pub(super) fn count_in(&self, text: &str) -> usize {
         let mut seen: Vec<&str> = Vec::new();
-        for name in names(beginning(text)) {
+        for name in extract_names(scanned_prefix(text)) {
             if seen.len() < COUNTED_MAX
                 && !seen.contains(&name)
                 && self.0.contains(&name.to_lowercase())
@@ -68,7 +68,7 @@ impl RecurringNames {
     }
 
     /// Returns true if a long result only shows an irrelevant file that can be read again.
-    pub(super) fn is_file_elsewhere(&self, output: &Output) -> bool {
+    pub(super) fn is_rereadable_file(&self, output: &CallOutput) -> bool {
         let is_asked = |path: &str| {
             let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
             self.0.contains(&name) || self.0.contains(&path.to_lowercase())
@@ -79,27 +79,27 @@ impl RecurringNames {
     }
 
     /// Returns the most informative line of a result.
-    pub(super) fn useful_line<'t>(&self, text: &'t str) -> &'t str {
-        let lines = beginning(text).lines().map(str::trim);
-        let lines: Vec<&str> = lines.filter(|line| has_words(line)).collect();
+    pub(super) fn most_useful_line<'t>(&self, text: &'t str) -> &'t str {
+        let lines = scanned_prefix(text).lines().map(str::trim);
+        let lines: Vec<&str> = lines.filter(|line| has_content(line)).collect();
         let last = lines.len().saturating_sub(1);
         let rank = |(at, line): &(usize, &&str)| {
             let lower = line.to_lowercase();
             let ends = OUTCOMES.iter().any(|word| lower.contains(word));
             let place = usize::from(*at == last) * 2 + usize::from(*at == 0);
-            (3 * (usize::from(ends) + self.in_text(line)) + place, *at)
+            (3 * (usize::from(ends) + self.count_in(line)) + place, *at)
         };
         lines.iter().enumerate().max_by_key(rank).map_or("", |(_, line)| line)
     }
 }
 
 /// Returns the first kilobytes of a text.
-fn beginning(text: &str) -> &str {
+fn scanned_prefix(text: &str) -> &str {
     text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default()
 }
 
 /// Returns true if a line has content: it is not a rule, a tag or a bracket.
-fn has_words(line: &str) -> bool {
+fn has_content(line: &str) -> bool {
     let letters = line.chars().filter(|c| c.is_alphanumeric()).count();
     letters >= LETTERS_MIN && !is_tag(line)
 }
@@ -112,7 +112,7 @@ fn is_tag(line: &str) -> bool {
 /// Strips the tags with which some programs wrap a result, and the trailer after a subagent's
 /// answer.
 #[must_use]
-pub(super) fn unwrapped(text: &str) -> &str {
+pub(super) fn strip_wrapper(text: &str) -> &str {
     let mut text = text.trim();
     if text.ends_with("</usage>") {
         text = text.rsplit_once("<usage>").map_or(text, |(answer, _)| answer.trim_end());
@@ -133,7 +133,7 @@ pub(super) fn unwrapped(text: &str) -> &str {
 
 /// Returns the names and numbers of a text: words with a digit, `_`, `.` or `/`, or with a capital
 /// letter after the first character.
-fn names(text: &str) -> impl Iterator<Item = &str> {
+fn extract_names(text: &str) -> impl Iterator<Item = &str> {
     let ends = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '/' | '-'));
     let words = text.split(ends).map(|word| word.trim_matches(['.', '-', '/', '_']));
     words.filter(|word| {
@@ -152,16 +152,16 @@ mod tests {
     fn the_useful_line_has_an_outcome_or_a_searched_name() {
         let names = RecurringNames(["ab12.rs".to_owned()].into());
         assert_eq!(
-            names.useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"),
+            names.most_useful_line("=====\ncollected 4 items\nE  error: 9 != 10\n</x>"),
             "E  error: 9 != 10"
         );
-        assert_eq!(names.useful_line("one two\nsee AB12.rs\nthree"), "see AB12.rs");
-        assert_eq!(names.useful_line("first line\nlast line"), "last line");
-        assert_eq!(names.useful_line("\n--\n"), "");
-        assert_eq!(unwrapped("<code>0</code>\n<out>\n  a\nb\n</out>\n"), "  a\nb");
-        assert_eq!(unwrapped("<out>\n</out>"), "");
+        assert_eq!(names.most_useful_line("one two\nsee AB12.rs\nthree"), "see AB12.rs");
+        assert_eq!(names.most_useful_line("first line\nlast line"), "last line");
+        assert_eq!(names.most_useful_line("\n--\n"), "");
+        assert_eq!(strip_wrapper("<code>0</code>\n<out>\n  a\nb\n</out>\n"), "  a\nb");
+        assert_eq!(strip_wrapper("<out>\n</out>"), "");
         let answer =
             "Task 1 is done.\nagentId: a1 (to be asked again)\n<usage>tokens: 9\nms: 8</usage>";
-        assert_eq!(unwrapped(answer), "Task 1 is done.");
+        assert_eq!(strip_wrapper(answer), "Task 1 is done.");
     }
 }

@@ -30,7 +30,7 @@ const MARKED_MAX: usize = 64;
 /// Most items of a conversation that do not fit in full before older ones are not tried.
 const MISSES_MAX: usize = 4;
 /// Divisor of the remaining budget above which an item is deferred until the others were tried.
-const ROOM_OF_ONE: usize = 2;
+const DEFERRED_PART: usize = 2;
 /// Most deferred items.
 const WAITING_MAX: usize = 16;
 /// Most bytes of a text that is shown in part: a power of two.
@@ -40,7 +40,7 @@ const REPEATS_MAX: u8 = 2;
 
 /// Form in which an item is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Form {
+pub enum ItemForm {
     /// One line.
     Line,
     /// The bytes of its class: all of a short text, else its beginning and its end.
@@ -55,7 +55,7 @@ pub enum Form {
     Whole,
 }
 
-impl Form {
+impl ItemForm {
     /// Returns the name of the form.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -75,7 +75,7 @@ pub struct Item {
     /// Class of the item.
     pub class: Class,
     /// Index in the list of its class.
-    pub place: usize,
+    pub index: usize,
     /// Approximate bytes of its shortest form.
     pub bytes: usize,
     /// Worth from 0 to about 1 000, by the rarity of its words; 500 if it was not scored.
@@ -86,7 +86,7 @@ pub struct Item {
     pub status: usize,
     /// Mark by a user or model, from 1 to 10.
     pub mark: Option<u8>,
-    /// Signature, for items whose repeats are worth less.
+    /// Signature by which its repeats are found; `None` if they are worth as much.
     pub signature: Option<Signature>,
     /// Text that contains it, by class and index: it is left out if that is shown in full.
     pub inside: Option<(Class, usize)>,
@@ -96,8 +96,8 @@ pub struct Item {
 
 impl Item {
     /// Returns true if both are the same item.
-    pub(super) fn is(&self, other: &Self) -> bool {
-        (self.class, self.place) == (other.class, other.place)
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        (self.class, self.index) == (other.class, other.index)
     }
 
     /// Returns true if one of these texts contains it.
@@ -140,14 +140,14 @@ pub struct Recipe<'a> {
     pub newest_percent: usize,
     /// Groups of classes with their shares of the budget: beyond its share an item is deferred
     /// until no other remains. Other groups may use the unused part of a share.
-    pub shares: &'a [Share],
+    pub shares: &'a [ClassShare],
     /// Order of the items.
-    pub by: By,
+    pub by: ItemOrder,
 }
 
 /// A group of classes, and its share of the budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct ClassShare {
     /// Name of the group.
     pub name: &'static str,
     /// Classes of the group, as several lists.
@@ -156,16 +156,16 @@ pub struct Share {
     pub percent: usize,
 }
 
-impl Share {
+impl ClassShare {
     /// Returns true if the group has a class.
-    pub(super) fn has(&self, class: Class) -> bool {
+    pub(super) fn contains(&self, class: Class) -> bool {
         self.classes.iter().any(|classes| classes.contains(&class))
     }
 }
 
 /// Order of the items of a view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum By {
+pub enum ItemOrder {
     /// By class, worth, recency, state and marks.
     #[default]
     Hybrid,
@@ -177,7 +177,7 @@ pub enum By {
     Vector,
 }
 
-impl By {
+impl ItemOrder {
     /// All orders.
     pub const ALL: [Self; 4] = [Self::Hybrid, Self::Recency, Self::Importance, Self::Vector];
 
@@ -194,7 +194,7 @@ impl By {
 
     /// Returns the order with that name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|by| by.as_str() == name)
     }
 }
@@ -204,7 +204,7 @@ impl Recipe<'static> {
     #[must_use]
     pub const fn new(rows: &'static [RecipeRow], first_percent: usize) -> Self {
         let (newest, newest_percent): (&[Class], usize) = (&[], 0);
-        Self { rows, first_percent, newest, newest_percent, shares: &[], by: By::Hybrid }
+        Self { rows, first_percent, newest, newest_percent, shares: &[], by: ItemOrder::Hybrid }
     }
 }
 
@@ -224,24 +224,24 @@ pub const fn shape(class: Class, count: usize, weight: usize) -> RecipeRow {
 impl RecipeRow {
     /// Returns the row for an index without holes.
     #[must_use]
-    pub const fn in_order(self) -> Self {
+    pub const fn keep_order(self) -> Self {
         Self { in_order: true, ..self }
     }
 
     /// Returns the row for items that grow last.
     #[must_use]
-    pub const fn grows_last(self) -> Self {
+    pub const fn grow_last(self) -> Self {
         Self { grows_last: true, ..self }
     }
 }
 
 /// An item that was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chosen {
+pub struct ChosenItem {
     /// Item that was chosen.
     pub item: Item,
     /// Form in which it is shown.
-    pub form: Form,
+    pub form: ItemForm,
     /// Cost of the form, in the view's unit.
     pub cost: usize,
     /// Score of the item when it was chosen.
@@ -256,7 +256,7 @@ pub struct Chosen {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Chosen items, in the order of choice.
-    pub chosen: Vec<Chosen>,
+    pub chosen: Vec<ChosenItem>,
     /// Unspent budget.
     pub left: usize,
     /// True if an indispensable item was shortened or left out.
@@ -270,11 +270,12 @@ pub struct Selection {
 impl Selection {
     /// Returns the indexes and forms of a class's chosen items, ascending.
     #[must_use]
-    pub fn places(&self, class: Class) -> Vec<(usize, Form)> {
+    pub fn indexes(&self, class: Class) -> Vec<(usize, ItemForm)> {
         let chosen = self.chosen.iter().filter(|one| one.item.class == class);
-        let mut places: Vec<(usize, Form)> = chosen.map(|one| (one.item.place, one.form)).collect();
-        places.sort_unstable_by_key(|(place, _)| *place);
-        places
+        let mut indexes: Vec<(usize, ItemForm)> =
+            chosen.map(|one| (one.item.index, one.form)).collect();
+        indexes.sort_unstable_by_key(|(index, _)| *index);
+        indexes
     }
 
     /// Returns true if a text that is shown in full contains the item.
@@ -287,7 +288,7 @@ impl Selection {
 /// Prices of items by form, in the unit of the budget.
 pub trait Price {
     /// Returns the price; it must not be less for a longer form.
-    fn price(&mut self, item: &Item, form: Form) -> usize;
+    fn price(&mut self, item: &Item, form: ItemForm) -> usize;
 }
 
 /// Chooses the items of a view. Items of one class must come in ascending order: the newest last.
@@ -300,7 +301,7 @@ pub fn select(
     budget: usize,
     price: &mut dyn Price,
 ) -> Selection {
-    let mut choice = Selecting {
+    let mut choice = SelectionState {
         items,
         price,
         budget: Budget::new(budget),
@@ -310,18 +311,18 @@ pub fn select(
         made: Selection::default(),
     };
     choice.choose_indispensable(recipe);
-    choice.newest_whole(recipe, recipe.newest_percent);
+    choice.choose_newest_in_full(recipe, recipe.newest_percent);
     choice.choose_worthwhile(recipe);
-    choice.newest_whole(recipe, 100);
+    choice.choose_newest_in_full(recipe, 100);
     choice.lengthen_chosen();
-    choice.without_parts_of_messages();
-    choice.without_repeats_of_texts();
-    choice.made.is_cut |= choice.is_any_cut();
-    choice.made.left = choice.budget.left();
+    choice.resolve_partial_messages();
+    choice.remove_contained_items();
+    choice.made.is_cut |= choice.has_cut_item();
+    choice.made.left = choice.budget.remaining();
     choice.made
 }
 
-struct Selecting<'a> {
+struct SelectionState<'a> {
     items: &'a [Item],
     price: &'a mut dyn Price,
     budget: Budget,
@@ -332,19 +333,19 @@ struct Selecting<'a> {
     made: Selection,
 }
 
-impl Selecting<'_> {
+impl SelectionState<'_> {
     /// Chooses the indispensable items: one line each of the shape, then of the others within their
     /// share of the rest; then lengthens them, class by class, within that share.
     fn choose_indispensable(&mut self, recipe: &Recipe<'_>) {
-        let shape = self.newest(recipe, 0, |row| 0..row.shape);
-        let others = self.newest(recipe, INDISPENSABLE_STATUS, |row| row.shape..row.first);
-        let others = self.marked_first(recipe, &shape, others);
+        let shape = self.newest_indexes(recipe, 0, |row| 0..row.shape);
+        let others = self.newest_indexes(recipe, INDISPENSABLE_STATUS, |row| row.shape..row.first);
+        let others = self.put_marked_first(recipe, &shape, others);
         let all = shape.len() + others.len() == self.items.len();
         let mut whole = self.budget;
-        self.take_lines(&shape, recipe, &mut whole);
+        self.choose_lines(&shape, recipe, &mut whole);
         let mut budget = if all { whole } else { whole.share(recipe.first_percent) };
-        let cap = budget.left();
-        self.take_lines(&others, recipe, &mut budget);
+        let cap = budget.remaining();
+        self.choose_lines(&others, recipe, &mut budget);
         // Items of the session itself grow before those of earlier sessions of the chain.
         for is_first in [true, false] {
             for row in recipe.rows.iter().filter(|row| !row.grows_last) {
@@ -353,19 +354,19 @@ impl Selecting<'_> {
                         item.class == row.class && (item.status >= INDISPENSABLE_STATUS) == is_first
                     };
                     if self.made.chosen.get(at).is_some_and(|one| is_meant(&one.item)) {
-                        self.lengthen(at, Form::Short, &mut budget);
+                        self.lengthen(at, ItemForm::Short, &mut budget);
                     }
                 }
             }
         }
-        whole.spend(cap - budget.left());
+        whole.spend(cap - budget.remaining());
         self.budget = whole;
     }
 
     /// Returns the indexes of the newest items of each row within a range, with a status of at
     /// least `status_min`, in turns: the newest of each class, then the next, so that no class uses
     /// the whole budget.
-    fn newest(
+    fn newest_indexes(
         &self,
         recipe: &Recipe<'_>,
         status_min: usize,
@@ -397,8 +398,13 @@ impl Selecting<'_> {
     }
 
     /// Puts the items that the user marked, newest first, before the other indispensable ones.
-    fn marked_first(&self, recipe: &Recipe<'_>, shape: &[usize], others: Vec<usize>) -> Vec<usize> {
-        let is_there = |text| self.items.iter().any(|item| (item.class, item.place) == text);
+    fn put_marked_first(
+        &self,
+        recipe: &Recipe<'_>,
+        shape: &[usize],
+        others: Vec<usize>,
+    ) -> Vec<usize> {
+        let is_there = |text| self.items.iter().any(|item| (item.class, item.index) == text);
         let is_marked = |at: &usize| {
             let item = self.items.get(*at).filter(|item| item.mark == Some(MARK_MAX));
             // A marked sentence is shown by the text that contains it, if the view has that.
@@ -413,13 +419,13 @@ impl Selecting<'_> {
     }
 
     /// Chooses indispensable items in their shortest form, as far as the budget allows.
-    fn take_lines(&mut self, places: &[usize], recipe: &Recipe<'_>, budget: &mut Budget) {
-        for at in places {
+    fn choose_lines(&mut self, indexes: &[usize], recipe: &Recipe<'_>, budget: &mut Budget) {
+        for at in indexes {
             let Some(item) = self.items.get(*at) else { continue };
             let class = item.class;
-            let cost = self.cost(*at, Form::Line);
+            let cost = self.cost(*at, ItemForm::Line);
             if !self.is_closed(class) && budget.spend(cost) {
-                self.take(*at, Form::Line, cost, 0, 0, true);
+                self.choose(*at, ItemForm::Line, cost, 0, 0, true);
             } else {
                 self.made.is_cut = true;
                 self.close_class(recipe.rows.iter().find(|row| row.class == class));
@@ -442,7 +448,7 @@ impl Selecting<'_> {
 
     /// Chooses the newest items of a conversation in full, or in the longest form that fits, within
     /// a percentage of the remaining budget.
-    fn newest_whole(&mut self, recipe: &Recipe<'_>, percent: usize) {
+    fn choose_newest_in_full(&mut self, recipe: &Recipe<'_>, percent: usize) {
         if recipe.newest.is_empty() {
             return;
         }
@@ -451,76 +457,78 @@ impl Selecting<'_> {
         let mut order: Vec<(u64, usize)> = of_talk.map(|(at, item)| (item.position, at)).collect();
         order.sort_unstable_by(|a, b| b.cmp(a));
         let mut budget = self.budget.share(percent);
-        let cap = budget.left();
+        let cap = budget.remaining();
         let mut misses = 0;
         let mut waiting = Vec::new();
         for (_, at) in order {
-            if misses == MISSES_MAX || budget.left() < LEAST {
+            if misses == MISSES_MAX || budget.remaining() < LEAST {
                 break;
             }
             // Items that become complete cheaply precede those that need the budget of several.
-            if waiting.len() < WAITING_MAX && self.cost_of_rest(at) > budget.left() / ROOM_OF_ONE {
+            if waiting.len() < WAITING_MAX
+                && self.cost_to_complete(at) > budget.remaining() / DEFERRED_PART
+            {
                 waiting.push(at);
-            } else if !self.take_longest(at, &mut budget) {
+            } else if !self.choose_longest(at, &mut budget) {
                 misses += 1;
             }
         }
         for at in waiting {
-            if budget.left() >= LEAST {
-                self.take_longest(at, &mut budget);
+            if budget.remaining() >= LEAST {
+                self.choose_longest(at, &mut budget);
             }
         }
-        self.budget.spend(cap - budget.left());
+        self.budget.spend(cap - budget.remaining());
     }
 
     /// Returns the additional cost of showing an item in full.
-    fn cost_of_rest(&mut self, at: usize) -> usize {
-        let whole = self.cost(at, Form::Whole);
+    fn cost_to_complete(&mut self, at: usize) -> usize {
+        let whole = self.cost(at, ItemForm::Whole);
         let item = self.items.get(at);
-        let is_it = |one: &&Chosen| item.is_some_and(|item| one.item.is(item));
+        let is_it = |one: &&ChosenItem| item.is_some_and(|item| one.item.is_same(item));
         whole.saturating_sub(self.made.chosen.iter().find(is_it).map_or(0, |one| one.cost))
     }
 
     /// Chooses an item in the longest form that fits, or lengthens a chosen one to it; returns true
     /// if it is complete.
-    fn take_longest(&mut self, at: usize, budget: &mut Budget) -> bool {
+    fn choose_longest(&mut self, at: usize, budget: &mut Budget) -> bool {
         let Some(item) = self.items.get(at).copied() else { return true };
-        if let Some(chosen) = self.made.chosen.iter().position(|one| one.item.is(&item)) {
-            self.lengthen(chosen, Form::Whole, budget);
-            self.lengthen(chosen, Form::Short, budget);
-            return self.made.chosen.get(chosen).is_some_and(|one| one.form == Form::Whole);
+        if let Some(chosen) = self.made.chosen.iter().position(|one| one.item.is_same(&item)) {
+            self.lengthen(chosen, ItemForm::Whole, budget);
+            self.lengthen(chosen, ItemForm::Short, budget);
+            return self.made.chosen.get(chosen).is_some_and(|one| one.form == ItemForm::Whole);
         }
-        for form in [Form::Whole, Form::Short, Form::Line] {
+        for form in [ItemForm::Whole, ItemForm::Short, ItemForm::Line] {
             let cost = self.cost(at, form);
             if budget.spend(cost) {
-                self.take(at, form, cost, 0, 0, false);
-                return form == Form::Whole;
+                self.choose(at, form, cost, 0, 0, false);
+                return form == ItemForm::Whole;
             }
         }
         false
     }
 
     /// Returns the steps, step lines and messages that are shown in full.
-    fn whole_texts(&mut self) -> Vec<(Class, usize)> {
-        let is_text = |one: &&Chosen| match one.item.class {
+    fn texts_in_full(&mut self) -> Vec<(Class, usize)> {
+        let is_text = |one: &&ChosenItem| match one.item.class {
             Class::LastStep | Class::Answer | Class::Context => true,
-            Class::StepLine => one.form == Form::Whole,
+            Class::StepLine => one.form == ItemForm::Whole,
             _ => false,
         };
-        let texts: Vec<Chosen> = self.made.chosen.iter().filter(is_text).copied().collect();
-        let is_whole = |one: &Chosen| {
-            one.form >= Form::Bare || self.price.price(&one.item, Form::Whole) <= one.cost
+        let texts: Vec<ChosenItem> = self.made.chosen.iter().filter(is_text).copied().collect();
+        let is_whole = |one: &ChosenItem| {
+            one.form >= ItemForm::Bare || self.price.price(&one.item, ItemForm::Whole) <= one.cost
         };
         let whole = texts.into_iter().filter(is_whole);
-        whole.map(|one| (one.item.class, one.item.place)).collect()
+        whole.map(|one| (one.item.class, one.item.index)).collect()
     }
 
     /// Removes chosen items that are contained in a text that became complete.
-    fn without_repeats_of_texts(&mut self) {
-        let texts = self.whole_texts();
+    fn remove_contained_items(&mut self) {
+        let texts = self.texts_in_full();
         self.made.chosen.retain(|one| {
             let is_inside = one.item.is_inside(&texts);
-            self.budget.give_back(if is_inside { one.cost } else { 0 });
+            self.budget.refund(if is_inside { one.cost } else { 0 });
             !is_inside
         });
         self.made.texts = texts;
@@ -528,37 +536,37 @@ impl Selecting<'_> {
 
     /// Avoids a partial message next to sentences of it: replaces these by the full message, or
     /// removes the message unless it is the last one.
-    fn without_parts_of_messages(&mut self) {
-        let of_class = |one: &&Chosen| one.item.class == Class::Answer;
-        let cut: Vec<Chosen> = self.made.chosen.iter().filter(of_class).copied().collect();
+    fn resolve_partial_messages(&mut self) {
+        let of_class = |one: &&ChosenItem| one.item.class == Class::Answer;
+        let cut: Vec<ChosenItem> = self.made.chosen.iter().filter(of_class).copied().collect();
         let last = self.items.iter().rfind(|item| item.class == Class::Answer);
-        for one in cut.into_iter().filter(|one| one.form < Form::Bare) {
-            let text = [(Class::Answer, one.item.place)];
+        for one in cut.into_iter().filter(|one| one.form < ItemForm::Bare) {
+            let text = [(Class::Answer, one.item.index)];
             let sentences = self.made.chosen.iter().filter(|other| other.item.is_inside(&text));
             let costs: Vec<usize> = sentences.map(|sentence| sentence.cost).collect();
             if costs.is_empty() {
                 continue;
             }
-            let whole = self.price.price(&one.item, Form::Whole);
+            let whole = self.price.price(&one.item, ItemForm::Whole);
             if whole <= one.cost {
                 continue;
             }
-            let room = self.budget.left() + costs.iter().sum::<usize>() + one.cost;
+            let room = self.budget.remaining() + costs.iter().sum::<usize>() + one.cost;
             let is_whole = whole <= room;
-            if !is_whole && last.is_some_and(|last| last.is(&one.item)) {
+            if !is_whole && last.is_some_and(|last| last.is_same(&one.item)) {
                 continue;
             }
             self.made.chosen.retain_mut(|other| {
-                let is_it = other.item.is(&one.item);
+                let is_it = other.item.is_same(&one.item);
                 if is_it {
-                    (other.form, other.cost) = (Form::Whole, whole);
+                    (other.form, other.cost) = (ItemForm::Whole, whole);
                 }
                 if is_whole { !other.item.is_inside(&text) } else { !is_it }
             });
             if is_whole {
                 self.budget = Budget::new(room - whole);
             } else {
-                self.budget.give_back(one.cost);
+                self.budget.refund(one.cost);
             }
         }
     }
@@ -567,12 +575,12 @@ impl Selecting<'_> {
     fn choose_worthwhile(&mut self, recipe: &Recipe<'_>) {
         let mut rows: [Option<&RecipeRow>; Class::COUNT] = [None; Class::COUNT];
         for row in recipe.rows {
-            if let Some(place) = rows.get_mut(row.class as usize) {
-                *place = Some(row);
+            if let Some(slot) = rows.get_mut(row.class as usize) {
+                *slot = Some(row);
             }
         }
         let row_of = |class: Class| rows.get(class as usize).copied().flatten();
-        let texts = self.whole_texts();
+        let texts = self.texts_in_full();
         let open =
             self.items.iter().zip(&self.taken).enumerate().filter(|(_, (_, taken))| !**taken);
         let ranked = open.filter_map(|(at, (item, _))| {
@@ -580,40 +588,40 @@ impl Selecting<'_> {
             Some((rank(item, row, recipe.by, 0), at, Reverse(0_u8)))
         });
         let mut heap: BinaryHeap<_> = ranked.collect::<Vec<_>>().into();
-        let mut shares = Shares::new(recipe, &self.made.chosen, self.budget.left());
-        while let Some((_, at, Reverse(counted))) = heap.pop().or_else(|| shares.next_waiting()) {
+        let mut shares = GroupBudgets::new(recipe, &self.made.chosen, self.budget.remaining());
+        while let Some((_, at, Reverse(counted))) = heap.pop().or_else(|| shares.next_deferred()) {
             let Some(item) = self.items.get(at) else { continue };
             let Some(row) = row_of(item.class) else { continue };
             let count = self.counts.get(item.class as usize).copied().unwrap_or_default();
             if count >= row.max || self.is_closed(item.class) {
                 continue;
             }
-            if self.budget.left() < LEAST {
+            if self.budget.remaining() < LEAST {
                 break;
             }
-            if item.class.has_least_bytes() && item.bytes > self.budget.left()
+            if item.class.price_covers_bytes() && item.bytes > self.budget.remaining()
                 || item.is_inside(&texts)
             {
                 continue;
             }
-            if let Some(line) = self.line_of(item) {
+            if let Some(line) = self.find_chosen_line(item) {
                 let mut budget = self.budget;
-                self.lengthen(line, Form::Whole, &mut budget);
+                self.lengthen(line, ItemForm::Whole, &mut budget);
                 self.budget = budget;
                 continue;
             }
-            let (repeats, class) = (self.repeats(item), item.class);
+            let (repeats, class) = (self.count_repeats(item), item.class);
             if repeats > counted {
                 heap.push((rank(item, row, recipe.by, repeats), at, Reverse(repeats)));
                 continue;
             }
             let scored = score(item, row, recipe.by, repeats);
-            let cost = self.cost(at, Form::Line);
+            let cost = self.cost(at, ItemForm::Line);
             if shares.must_wait(class, cost) {
                 shares.waiting.push((0, at, Reverse(counted)));
             } else if self.budget.spend(cost) {
                 shares.spend(class, cost);
-                self.take(at, Form::Line, cost, scored, repeats, false);
+                self.choose(at, ItemForm::Line, cost, scored, repeats, false);
             } else {
                 self.close_class(Some(row));
             }
@@ -621,9 +629,9 @@ impl Selecting<'_> {
     }
 
     /// Returns the chosen step line that begins with this sentence and so contains it.
-    fn line_of(&self, item: &Item) -> Option<usize> {
+    fn find_chosen_line(&self, item: &Item) -> Option<usize> {
         let line = item.inside.filter(|(class, _)| *class == Class::StepLine)?;
-        self.made.chosen.iter().position(|one| (one.item.class, one.item.place) == line)
+        self.made.chosen.iter().position(|one| (one.item.class, one.item.index) == line)
     }
 
     /// Spends the rest of the budget on longer forms: indispensable items first, then the best.
@@ -634,7 +642,7 @@ impl Selecting<'_> {
             Reverse(one.map(|one| (one.is_first, one.score)))
         });
         let mut budget = self.budget;
-        for form in [Form::Short, Form::Bare, Form::Squeezed, Form::Whole] {
+        for form in [ItemForm::Short, ItemForm::Bare, ItemForm::Squeezed, ItemForm::Whole] {
             for at in &order {
                 self.lengthen(*at, form, &mut budget);
             }
@@ -647,16 +655,17 @@ impl Selecting<'_> {
 
     /// Lengthens a partial text to as many bytes as the budget allows.
     fn extend_part(&mut self, at: usize, budget: &mut Budget) {
-        let is_cut = |one: &Chosen| one.form < Form::Bare && one.item.class.has_parts();
+        let is_cut =
+            |one: &ChosenItem| one.form < ItemForm::Bare && one.item.class.can_be_partial();
         let Some(one) = self.made.chosen.get(at).copied().filter(is_cut) else { return };
-        if budget.left() < LEAST {
+        if budget.remaining() < LEAST {
             return;
         }
         let (mut fits, mut bytes, mut step) = (None, 0, PART_BYTES_MAX / 2);
         while step > 0 {
-            let form = Form::Part(bytes + step);
+            let form = ItemForm::Part(bytes + step);
             let cost = self.price.price(&one.item, form);
-            if cost.saturating_sub(one.cost) <= budget.left() {
+            if cost.saturating_sub(one.cost) <= budget.remaining() {
                 (fits, bytes) = (Some((form, cost)), bytes + step);
             }
             step /= 2;
@@ -671,15 +680,17 @@ impl Selecting<'_> {
     }
 
     /// Gives a chosen item a longer form, if the budget covers the difference.
-    fn lengthen(&mut self, at: usize, form: Form, budget: &mut Budget) {
+    fn lengthen(&mut self, at: usize, form: ItemForm, budget: &mut Budget) {
         let Some(one) = self.made.chosen.get(at).copied().filter(|one| one.form < form) else {
             return;
         };
         self.made.visits += 1;
-        if matches!(form, Form::Bare | Form::Squeezed) && !one.item.class.has_squeezed() {
+        if matches!(form, ItemForm::Bare | ItemForm::Squeezed)
+            && !one.item.class.has_squeezed_forms()
+        {
             return;
         }
-        let form = if one.item.class.has_short() { form } else { Form::Whole };
+        let form = if one.item.class.has_short_form() { form } else { ItemForm::Whole };
         let cost = match one.item.class.has_forms() {
             true => self.price.price(&one.item, form).max(one.cost),
             false => one.cost,
@@ -692,21 +703,29 @@ impl Selecting<'_> {
     }
 
     /// Returns the number of similar chosen items that have all of its names and numbers.
-    fn repeats(&self, item: &Item) -> u8 {
+    fn count_repeats(&self, item: &Item) -> u8 {
         pace::steps(1 + self.made.chosen.len() / SIGNATURES_OF_A_STEP);
         let Some(own) = item.signature else { return 0 };
         let chosen = self.made.chosen.iter().filter_map(|one| one.item.signature);
-        let same = chosen.filter(|other| own.is_like(*other) && own.names_within(*other));
+        let same = chosen.filter(|other| own.is_similar(*other) && own.names_are_subset_of(*other));
         u8::try_from(same.take(usize::from(REPEATS_MAX)).count()).unwrap_or(REPEATS_MAX)
     }
 
-    fn cost(&mut self, at: usize, form: Form) -> usize {
+    fn cost(&mut self, at: usize, form: ItemForm) -> usize {
         self.made.visits += 1;
         pace::steps(PRICE_STEPS);
         self.items.get(at).map_or(0, |item| self.price.price(item, form))
     }
 
-    fn take(&mut self, at: usize, form: Form, cost: usize, score: usize, repeats: u8, first: bool) {
+    fn choose(
+        &mut self,
+        at: usize,
+        form: ItemForm,
+        cost: usize,
+        score: usize,
+        repeats: u8,
+        first: bool,
+    ) {
         let Some(item) = self.items.get(at).copied() else { return };
         if let Some(taken) = self.taken.get_mut(at) {
             *taken = true;
@@ -714,21 +733,21 @@ impl Selecting<'_> {
         if let Some(count) = self.counts.get_mut(item.class as usize) {
             *count += 1;
         }
-        self.made.chosen.push(Chosen { item, form, cost, score, repeats, is_first: first });
+        self.made.chosen.push(ChosenItem { item, form, cost, score, repeats, is_first: first });
     }
 
     /// Returns true if an indispensable item is not complete.
-    fn is_any_cut(&mut self) -> bool {
-        let grows = |one: &&Chosen| one.form < Form::Whole && one.item.class.has_forms();
+    fn has_cut_item(&mut self) -> bool {
+        let grows = |one: &&ChosenItem| one.form < ItemForm::Whole && one.item.class.has_forms();
         let firsts = self.made.chosen.iter().filter(|one| one.is_first).filter(grows);
-        let firsts: Vec<Chosen> = firsts.copied().collect();
-        firsts.iter().any(|one| self.price.price(&one.item, Form::Whole) > one.cost)
+        let firsts: Vec<ChosenItem> = firsts.copied().collect();
+        firsts.iter().any(|one| self.price.price(&one.item, ItemForm::Whole) > one.cost)
     }
 }
 
 /// Budgets of a recipe's groups, and the deferred items.
-struct Shares {
-    groups: Vec<(Share, Budget)>,
+struct GroupBudgets {
+    groups: Vec<(ClassShare, Budget)>,
     waiting: Vec<Ranked>,
     are_closed: bool,
 }
@@ -736,15 +755,15 @@ struct Shares {
 /// Rank of an item, its index, and the repeats that the rank counts.
 type Ranked = (usize, usize, Reverse<u8>);
 
-impl Shares {
+impl GroupBudgets {
     /// Creates the groups' budgets, less the cost of items already chosen.
-    fn new(recipe: &Recipe<'_>, chosen: &[Chosen], left: usize) -> Self {
-        let spent = |share: &Share| {
-            let own = chosen.iter().filter(|one| share.has(one.item.class));
+    fn new(recipe: &Recipe<'_>, chosen: &[ChosenItem], left: usize) -> Self {
+        let spent = |share: &ClassShare| {
+            let own = chosen.iter().filter(|one| share.contains(one.item.class));
             own.map(|one| one.cost).sum::<usize>()
         };
         let all = left + chosen.iter().map(|one| one.cost).sum::<usize>();
-        let budget = |share: &Share| {
+        let budget = |share: &ClassShare| {
             let mut budget = Budget::new(all).share(share.percent);
             budget.spend_up_to(spent(share));
             budget
@@ -754,17 +773,17 @@ impl Shares {
     }
 
     fn must_wait(&self, class: Class, cost: usize) -> bool {
-        let group = self.groups.iter().find(|(share, _)| share.has(class));
-        !self.are_closed && group.is_some_and(|(_, budget)| budget.left() < cost)
+        let group = self.groups.iter().find(|(share, _)| share.contains(class));
+        !self.are_closed && group.is_some_and(|(_, budget)| budget.remaining() < cost)
     }
 
     fn spend(&mut self, class: Class, cost: usize) {
-        let group = self.groups.iter_mut().find(|(share, _)| share.has(class));
+        let group = self.groups.iter_mut().find(|(share, _)| share.contains(class));
         group.into_iter().for_each(|(_, budget)| budget.spend_up_to(cost));
     }
 
     /// Returns the next deferred item, in the order of deferral.
-    fn next_waiting(&mut self) -> Option<Ranked> {
+    fn next_deferred(&mut self) -> Option<Ranked> {
         if !self.are_closed {
             self.are_closed = true;
             self.waiting.reverse();
@@ -775,24 +794,24 @@ impl Shares {
 
 /// Computes the score of an item from its class, worth, recency, state, mark, and number of
 /// repeats.
-fn score(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
+fn score(item: &Item, row: &RecipeRow, by: ItemOrder, repeats: u8) -> usize {
     let marked = if item.mark.is_some_and(|mark| mark >= MARK_HIGH) { 2 } else { 1 };
     let recency = match by {
-        By::Hybrid => 100 + item.recency / 10,
-        By::Importance | By::Vector => 100,
-        By::Recency => return (marked * item.recency * item.status / 10) >> repeats,
+        ItemOrder::Hybrid => 100 + item.recency / 10,
+        ItemOrder::Importance | ItemOrder::Vector => 100,
+        ItemOrder::Recency => return (marked * item.recency * item.status / 10) >> repeats,
     };
     (row.weight * item.worth * marked / 1_000 * recency / 100 * item.status / 100) >> repeats
 }
 
 /// Computes the rank by which items are visited: worth per cost.
-fn rank(item: &Item, row: &RecipeRow, by: By, repeats: u8) -> usize {
+fn rank(item: &Item, row: &RecipeRow, by: ItemOrder, repeats: u8) -> usize {
     score(item, row, by, repeats).pow(2) / (item.bytes + RANKED_BYTES)
 }
 
 /// Returns the reason for a chosen item as text.
 #[must_use]
-pub fn why(chosen: &Chosen) -> String {
+pub fn explain(chosen: &ChosenItem) -> String {
     let item = &chosen.item;
     let mut words = Vec::new();
     if chosen.is_first {

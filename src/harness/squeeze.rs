@@ -10,14 +10,14 @@ const SLASHES: &[&str] = &[
 
 /// Syntax of a language's comment lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Comments {
+pub(super) enum CommentSyntax {
     /// `#`.
     Hash,
     /// `//`, and `/*` up to `*/`.
     Slash,
 }
 
-impl Comments {
+impl CommentSyntax {
     /// Returns the syntax for a file name or a language name.
     pub(super) fn for_name(name: &str) -> Option<Self> {
         let ending = name.rsplit(['.', '/']).next().unwrap_or(name).to_lowercase();
@@ -38,9 +38,9 @@ impl Comments {
 
 /// Removes trailing blanks, repeated empty lines and repeated blanks within a line; minifies JSON.
 /// `None` if nothing changes.
-pub(super) fn whitespace(text: &str) -> Option<String> {
+pub(super) fn remove_whitespace(text: &str) -> Option<String> {
     let whole = text.trim();
-    let made = match minified(whole) {
+    let made = match minify_json(whole) {
         Some(json) => json,
         None => squeeze_lines(whole),
     };
@@ -79,7 +79,7 @@ fn squeeze_lines(text: &str) -> String {
 }
 
 /// Removes the white space between the tokens of a JSON document.
-fn minified(text: &str) -> Option<String> {
+fn minify_json(text: &str) -> Option<String> {
     if !text.starts_with(['{', '[']) {
         return None;
     }
@@ -100,7 +100,7 @@ fn minified(text: &str) -> Option<String> {
 }
 
 /// Removes the comment lines of source code; `None` if it has none.
-pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
+pub(super) fn remove_comment_lines(text: &str, language: CommentSyntax) -> Option<String> {
     let mut block = false;
     let made: Vec<&str> = text
         .lines()
@@ -111,14 +111,14 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
                 return false;
             }
             match language {
-                Comments::Hash => !words.starts_with('#') || words.starts_with("#!"),
-                Comments::Slash if words.starts_with("/*") => {
+                CommentSyntax::Hash => !words.starts_with('#') || words.starts_with("#!"),
+                CommentSyntax::Slash if words.starts_with("/*") => {
                     // Text after a block comment on its last line is code.
                     let end = words.split_once("*/").map(|(_, rest)| rest.trim());
                     block = end.is_none();
                     end.is_some_and(|rest| !rest.is_empty())
                 }
-                Comments::Slash => !words.starts_with("//"),
+                CommentSyntax::Slash => !words.starts_with("//"),
             }
         })
         .collect();
@@ -126,23 +126,23 @@ pub(super) fn comments(text: &str, language: Comments) -> Option<String> {
 }
 
 /// Removes the comment lines of code whose language is guessed from its comments.
-pub(super) fn comments_of(text: &str) -> Option<String> {
+pub(super) fn remove_guessed_comments(text: &str) -> Option<String> {
     let has = |mark: &str| text.lines().any(|line| line.trim_start().starts_with(mark));
     let is_c = has("//") || has("/*");
     let ends = |line: &str| line.trim_end().ends_with([';', '{', '}']);
     let language = match is_c {
-        true => Comments::Slash,
+        true => CommentSyntax::Slash,
         // In languages with braces a line with `#` is not a comment.
-        false if has("# ") && !text.lines().any(ends) => Comments::Hash,
-        false => return fenced_comments(text),
+        false if has("# ") && !text.lines().any(ends) => CommentSyntax::Hash,
+        false => return remove_fenced_comments(text),
     };
-    comments(text, language)
+    remove_comment_lines(text, language)
 }
 
 /// Removes the comment lines in fenced code blocks that name their language.
-pub(super) fn fenced_comments(text: &str) -> Option<String> {
+pub(super) fn remove_fenced_comments(text: &str) -> Option<String> {
     let mut made: Vec<String> = Vec::new();
-    let mut fence: Option<(Comments, Vec<&str>)> = None;
+    let mut fence: Option<(CommentSyntax, Vec<&str>)> = None;
     let mut open = false;
     let mut changed = false;
     for line in text.lines() {
@@ -150,14 +150,15 @@ pub(super) fn fenced_comments(text: &str) -> Option<String> {
         match (mark, open) {
             (Some(label), false) => {
                 open = true;
-                fence = Comments::for_name(label.trim()).map(|language| (language, Vec::new()));
+                fence =
+                    CommentSyntax::for_name(label.trim()).map(|language| (language, Vec::new()));
                 made.push(line.to_owned());
             }
             (Some(_), true) => {
                 open = false;
                 if let Some((language, lines)) = fence.take() {
                     let code = lines.join("\n");
-                    let bare = comments(&code, language);
+                    let bare = remove_comment_lines(&code, language);
                     changed |= bare.is_some();
                     made.push(bare.unwrap_or(code));
                 }
@@ -191,7 +192,7 @@ mod tests {
             ("[1, 2", None),
             ("{\"n\": 1e400}", Some("{\"n\":1e400}")),
         ] {
-            assert_eq!(whitespace(text).as_deref(), expected, "{text:?}");
+            assert_eq!(remove_whitespace(text).as_deref(), expected, "{text:?}");
         }
     }
 
@@ -199,17 +200,20 @@ mod tests {
     fn comment_lines_are_removed_and_code_stays() {
         let rust = "// a\nfn main() { // stays\n    /* b\n     * c */\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
         let bare = "fn main() { // stays\n    let x = 1; /* d */\n}\n/* e */ let y = 2;";
-        assert_eq!(comments(rust, Comments::Slash).as_deref(), Some(bare));
+        assert_eq!(remove_comment_lines(rust, CommentSyntax::Slash).as_deref(), Some(bare));
         let shell = "#!/bin/sh\n# a\nls # b";
-        assert_eq!(comments(shell, Comments::Hash).as_deref(), Some("#!/bin/sh\nls # b"));
-        assert_eq!(comments("ls", Comments::Hash), None);
+        assert_eq!(
+            remove_comment_lines(shell, CommentSyntax::Hash).as_deref(),
+            Some("#!/bin/sh\nls # b")
+        );
+        assert_eq!(remove_comment_lines("ls", CommentSyntax::Hash), None);
         for (name, expected) in [
-            ("src/main.rs", Some(Comments::Slash)),
-            ("python", Some(Comments::Hash)),
+            ("src/main.rs", Some(CommentSyntax::Slash)),
+            ("python", Some(CommentSyntax::Hash)),
             ("README.md", None),
             ("", None),
         ] {
-            assert_eq!(Comments::for_name(name), expected, "{name}");
+            assert_eq!(CommentSyntax::for_name(name), expected, "{name}");
         }
     }
 
@@ -217,10 +221,10 @@ mod tests {
     fn comments_are_removed_only_from_fences_with_a_language() {
         let text = "# Title\n```sh\n# a\nls\n```\n```\n# b\n```";
         assert_eq!(
-            fenced_comments(text).as_deref(),
+            remove_fenced_comments(text).as_deref(),
             Some("# Title\n```sh\nls\n```\n```\n# b\n```")
         );
-        assert_eq!(fenced_comments("```sh\n# never closed"), None);
-        assert_eq!(fenced_comments("# Title"), None);
+        assert_eq!(remove_fenced_comments("```sh\n# never closed"), None);
+        assert_eq!(remove_fenced_comments("# Title"), None);
     }
 }

@@ -2,12 +2,12 @@
 //! It must not read the log.
 
 use super::{
-    budget::{Budget, end_of_some, fit, json_bytes},
-    gather::{STEP_BYTES, formed},
-    select::Form,
+    budget::{Budget, find_nonzero_end, fit, json_bytes},
+    gather::{STEP_BYTES, shorten_to_form},
+    select::ItemForm,
 };
 use crate::{
-    api::{scalar::Word, step::StepOfView},
+    api::{scalar::OpenEnum, step::StepOfView},
     event::{Position, Timestamp},
     projection::body::StepBody,
 };
@@ -24,7 +24,7 @@ const ITEM_BYTES: usize = 1;
 
 /// Facts about a step that its body does not contain.
 #[derive(Clone, Copy, Debug)]
-pub struct StepPlace {
+pub struct StepContext {
     /// Position of its event.
     pub position: Position,
     /// Time of its recording.
@@ -37,31 +37,31 @@ pub struct StepPlace {
 /// within [`STEP_BYTES`]; or in full. In a shortened step, the reasoning and the rejected
 /// approaches have a share each.
 #[must_use]
-pub(super) fn brief(
+pub(super) fn shorten_step(
     body: &StepBody,
-    place: StepPlace,
-    form: Form,
+    place: StepContext,
+    form: ItemForm,
     (bytes_min, line_chars): (usize, usize),
 ) -> StepOfView {
     let branch_id = body.branch_id.as_deref().map(|name| fit(name, BRANCH_BYTES_MAX).text);
     let rejected_bytes: usize = body.rejected.iter().map(String::len).sum();
     let reasoning_bytes = body.reasoning.as_ref().map_or(0, String::len);
     let bytes = body.description.len() + reasoning_bytes + rejected_bytes;
-    if form == Form::Line && bytes_min == 0 {
-        let description = formed(&body.description, form, 0, line_chars).text;
+    if form == ItemForm::Line && bytes_min == 0 {
+        let description = shorten_to_form(&body.description, form, 0, line_chars).text;
         let truncated = description.len() < bytes;
-        let texts = Texts { description, reasoning: None, rejected: Vec::new() };
-        return view(body, place, branch_id, texts, truncated);
+        let texts = StepTexts { description, reasoning: None, rejected: Vec::new() };
+        return build_view(body, place, branch_id, texts, truncated);
     }
     let max = match form {
-        Form::Line => bytes_min,
-        Form::Short => STEP_BYTES,
+        ItemForm::Line => bytes_min,
+        ItemForm::Short => STEP_BYTES,
         _ => usize::MAX,
     };
     let fits = bytes <= max;
     let cut = |text: &str, max: usize| match fits {
         true => text.to_owned(),
-        false => formed(text, Form::Short, max, line_chars).text,
+        false => shorten_to_form(text, ItemForm::Short, max, line_chars).text,
     };
     let mut budget = Budget::new(if fits { usize::MAX } else { max / 6 });
     let rejected = body.rejected.iter().take_while(|approach| budget.spend(approach.len()));
@@ -71,7 +71,7 @@ pub(super) fn brief(
     let reasoning_max = max.saturating_sub(body.description.len()).max(max / 4);
     let reasoning = body.reasoning.as_deref().map(|text| cut(text, reasoning_max));
     let description = cut(&body.description, max - reasoning_bytes.min(reasoning_max));
-    view(body, place, branch_id, Texts { description, reasoning, rejected }, !fits)
+    build_view(body, place, branch_id, StepTexts { description, reasoning, rejected }, !fits)
 }
 
 /// Returns the bytes of a step in the longest wire form.
@@ -96,22 +96,31 @@ pub(super) fn step_bytes(step: &StepOfView) -> usize {
 /// Returns the step from byte `byte_offset` of its concatenated texts (description, reasoning,
 /// rejected approaches), and the byte offset of the rest if it does not fit.
 #[must_use]
-pub fn page(
+pub fn step_page(
     body: &StepBody,
-    place: StepPlace,
+    place: StepContext,
     byte_offset: usize,
     bytes_max: usize,
 ) -> (StepOfView, Option<usize>) {
     let mut budget = Budget::new(bytes_max);
-    let branch_id = shown_branch(body, &mut budget);
+    let branch_id = fit_branch_name(body, &mut budget);
     budget.spend_up_to(FRAME_BYTES);
     let mut window = TextWindow { skip: byte_offset, at: 0, full: false, budget };
-    let description = window.show(&body.description).unwrap_or_default();
-    let reasoning = body.reasoning.as_ref().and_then(|text| window.show(text));
-    let rejected = body.rejected.iter().filter_map(|text| window.show(text)).collect();
+    let description = window.show_part(&body.description).unwrap_or_default();
+    let reasoning = body.reasoning.as_ref().and_then(|text| window.show_part(text));
+    let rejected = body.rejected.iter().filter_map(|text| window.show_part(text)).collect();
     let truncated = window.full || byte_offset > 0;
     let next = window.full.then_some(window.at);
-    (view(body, place, branch_id, Texts { description, reasoning, rejected }, truncated), next)
+    (
+        build_view(
+            body,
+            place,
+            branch_id,
+            StepTexts { description, reasoning, rejected },
+            truncated,
+        ),
+        next,
+    )
 }
 
 /// Byte window over concatenated texts, from one byte offset until the budget is spent.
@@ -126,7 +135,7 @@ struct TextWindow {
 }
 
 impl TextWindow {
-    fn show(&mut self, text: &str) -> Option<String> {
+    fn show_part(&mut self, text: &str) -> Option<String> {
         if self.full {
             return None;
         }
@@ -139,12 +148,12 @@ impl TextWindow {
         let start = (skip..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
         let rest = text.get(start..).unwrap_or_default();
         let frame = 2 + ITEM_BYTES;
-        if self.budget.left() <= frame + 12 {
+        if self.budget.remaining() <= frame + 12 {
             self.full = true;
             self.at += start;
             return None;
         }
-        let end = end_of_some(rest, self.budget.left() - frame);
+        let end = find_nonzero_end(rest, self.budget.remaining() - frame);
         let shown = rest.get(..end).unwrap_or_default().to_owned();
         self.budget.spend_up_to(json_bytes(&shown) + ITEM_BYTES);
         self.at += start + end;
@@ -153,30 +162,30 @@ impl TextWindow {
     }
 }
 
-struct Texts {
+struct StepTexts {
     description: String,
     reasoning: Option<String>,
     rejected: Vec<String>,
 }
 
-fn shown_branch(body: &StepBody, budget: &mut Budget) -> Option<String> {
+fn fit_branch_name(body: &StepBody, budget: &mut Budget) -> Option<String> {
     let name = fit(body.branch_id.as_deref()?, BRANCH_BYTES_MAX).text;
     budget.spend_up_to(json_bytes(&name));
     Some(name)
 }
 
-fn view(
+fn build_view(
     body: &StepBody,
-    place: StepPlace,
+    place: StepContext,
     branch_id: Option<String>,
-    texts: Texts,
+    texts: StepTexts,
     truncated: bool,
 ) -> StepOfView {
     StepOfView {
         number: body.number,
         description: texts.description,
         reasoning: texts.reasoning,
-        confidence: body.confidence.map(Word::from),
+        confidence: body.confidence.map(OpenEnum::from),
         rejected: texts.rejected,
         is_revision: body.is_revision || body.revises.is_some(),
         revises: body.revises,
@@ -196,8 +205,8 @@ mod tests {
 
     const MIN: (usize, usize) = (640, 120);
 
-    fn place() -> StepPlace {
-        StepPlace { position: Position(7), at: Timestamp(0), superseded_by: None }
+    fn step_place() -> StepContext {
+        StepContext { position: Position(7), at: Timestamp(0), superseded_by: None }
     }
 
     #[test]
@@ -211,7 +220,7 @@ mod tests {
         };
         let (mut texts, mut offset, mut pages) = (String::new(), Some(0), 0);
         while let Some(from) = offset {
-            let (view, next) = page(&body, place(), from, 3_000);
+            let (view, next) = step_page(&body, step_place(), from, 3_000);
             let mut shown = view.description.clone();
             shown.push_str(view.reasoning.as_deref().unwrap_or_default());
             shown.extend(view.rejected.iter().map(String::as_str));
@@ -237,11 +246,11 @@ mod tests {
             rejected: vec!["r".to_owned()],
             ..StepBody::default()
         };
-        let (paged, next) = page(&body, place(), 0, 3_000);
+        let (paged, next) = step_page(&body, step_place(), 0, 3_000);
         assert_eq!((next, paged.truncated), (None, false));
-        assert_eq!(brief(&body, place(), Form::Short, MIN), paged);
-        assert_eq!(brief(&body, place(), Form::Line, MIN), paged);
-        assert_eq!(brief(&body, place(), Form::Line, (0, 120)).rejected.len(), 0);
+        assert_eq!(shorten_step(&body, step_place(), ItemForm::Short, MIN), paged);
+        assert_eq!(shorten_step(&body, step_place(), ItemForm::Line, MIN), paged);
+        assert_eq!(shorten_step(&body, step_place(), ItemForm::Line, (0, 120)).rejected.len(), 0);
     }
 
     #[test]
@@ -253,13 +262,13 @@ mod tests {
             rejected: vec!["x".repeat(100); 90],
             ..StepBody::default()
         };
-        let view = brief(&body, place(), Form::Short, MIN);
+        let view = shorten_step(&body, step_place(), ItemForm::Short, MIN);
         assert!(view.truncated && step_bytes(&view) < STEP_BYTES + 400, "{}", step_bytes(&view));
         assert!(view.description.starts_with("begin") && view.description.ends_with("end"));
         assert_eq!(view.rejected.len(), 2);
-        let whole = brief(&body, place(), Form::Whole, MIN);
+        let whole = shorten_step(&body, step_place(), ItemForm::Whole, MIN);
         assert!(!whole.truncated && whole.rejected.len() == 90);
-        let line = brief(&body, place(), Form::Line, MIN);
+        let line = shorten_step(&body, step_place(), ItemForm::Line, MIN);
         assert!(line.truncated && step_bytes(&line) < 950, "{}", step_bytes(&line));
     }
 }

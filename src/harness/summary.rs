@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 
 use super::{
     budget::{fit, json_bytes},
-    gather::Gathered,
+    gather::GatheredItems,
     quote,
-    render::list,
-    select::{Class, Form, Item, Price, Recipe, Selection, row, select, shape},
+    render::format_list,
+    select::{Class, Item, ItemForm, Price, Recipe, Selection, row, select, shape},
 };
 use crate::{event::text::one_line, projection::Facts};
 
@@ -17,7 +17,6 @@ use crate::{event::text::one_line, projection::Facts};
 const LATEST_CHARS_MAX: usize = 100;
 /// Bytes in JSON of a line end, a dash and a space, and a heading's share per line.
 const LINE_BYTES: usize = 6;
-/// Bytes of the headings.
 const HEADINGS_BYTES: usize = 120;
 
 /// Recipe of a text for a reader without other context.
@@ -53,12 +52,12 @@ pub(super) struct Section {
 
 impl Section {
     /// Creates a section with lines below the heading.
-    pub(super) const fn list(heading: &'static str, classes: &'static [Class]) -> Self {
+    pub(super) const fn with_list(heading: &'static str, classes: &'static [Class]) -> Self {
         Self { heading, classes, is_list: true }
     }
 
     /// Creates a section with one text after the heading.
-    pub(super) const fn words(heading: &'static str, classes: &'static [Class]) -> Self {
+    pub(super) const fn with_text(heading: &'static str, classes: &'static [Class]) -> Self {
         Self { heading, classes, is_list: false }
     }
 }
@@ -73,55 +72,56 @@ pub fn summary(facts: &Facts, bytes_max: usize) -> String {
 /// text.
 #[must_use]
 pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) -> String {
-    let head = head(facts, true);
+    let head = progress_line(facts, true);
     let budget = bytes_max.saturating_sub(json_bytes(&head) + HEADINGS_BYTES);
-    let mut known = Gathered::gather(facts, &TEXT, budget);
+    let mut known = GatheredItems::gather(facts, &TEXT, budget);
     known.line_chars = known.line_chars.max(line_chars_min);
-    let latest = facts.research.full().next_back();
+    let latest = facts.research.full_steps().next_back();
     let is_whole = latest.is_some_and(|(step, body, _)| *step.line == *body.description.trim());
     if let Some(last) = facts.research.steps().len().checked_sub(1).filter(|_| is_whole) {
         // The first line contains the whole step.
-        known.without_findings_of(&[last]);
+        known.remove_findings_of_steps(&[last]);
     }
     let items = std::mem::take(&mut known.items);
     let chosen = select(&items, &TEXT, budget, &mut LineBytes { known: &known });
-    let lead = [Section::words("Goal", &[Class::Goal]), Section::words("Task", &[Class::Task])];
+    let lead =
+        [Section::with_text("Goal", &[Class::Goal]), Section::with_text("Task", &[Class::Task])];
     let parts = [
-        Section::list("The user said", &[Class::OlderInstruction, Class::Instruction]),
-        Section::list("Next", &[Class::Next]),
-        Section::list("Still failing", &[Class::Failure]),
-        Section::list("Changed", &[Class::Change]),
-        Section::list("Files changed", &[Class::File]),
-        Section::list("Found", &[Class::Finding]),
-        Section::list("Ruled out", &[Class::Rejection]),
-        Section::list("Open", &[Class::Gap]),
-        Section::list("Failed", &[Class::Failed]),
-        Section::list("Done", &[Class::Done]),
-        Section::list("Tried", &[Class::Tried]),
-        Section::words("The agent said last", &[Class::Answer]),
+        Section::with_list("The user said", &[Class::OlderInstruction, Class::Instruction]),
+        Section::with_list("Next", &[Class::Next]),
+        Section::with_list("Still failing", &[Class::Failure]),
+        Section::with_list("Changed", &[Class::Change]),
+        Section::with_list("Files changed", &[Class::File]),
+        Section::with_list("Found", &[Class::Finding]),
+        Section::with_list("Ruled out", &[Class::Rejection]),
+        Section::with_list("Open", &[Class::Gap]),
+        Section::with_list("Failed", &[Class::Failed]),
+        Section::with_list("Done", &[Class::Done]),
+        Section::with_list("Tried", &[Class::Tried]),
+        Section::with_text("The agent said last", &[Class::Answer]),
     ];
     let head = format_sections(&known, &chosen, &lead) + &head;
-    fit(&sections(&known, &chosen, &head, &parts), bytes_max).text
+    fit(&compose_text(&known, &chosen, &head, &parts), bytes_max).text
 }
 
 /// Formats a number with its noun.
-pub(super) fn counted(number: u64, one: &str) -> String {
+pub(super) fn format_count(number: u64, one: &str) -> String {
     if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") }
 }
 
 /// Returns the progress of a session on one line, optionally with its latest step.
-pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
+pub(super) fn progress_line(facts: &Facts, with_latest: bool) -> String {
     let research = &facts.research;
     let steps = research.steps();
     if steps.is_empty() {
-        return format!("{}, no research steps.", counted(facts.position.0, "event"));
+        return format!("{}, no research steps.", format_count(facts.position.0, "event"));
     }
-    let mut text = counted(steps.len() as u64, "step");
+    let mut text = format_count(steps.len() as u64, "step");
     if let Some(estimate) = research.estimate() {
         let _ = write!(text, " of about {estimate}");
     }
-    if research.superseded() > 0 {
-        let _ = write!(text, ", {} superseded", research.superseded());
+    if research.superseded_count() > 0 {
+        let _ = write!(text, ", {} superseded", research.superseded_count());
     }
     if !research.branches().is_empty() {
         let _ = write!(text, ", {} branch(es)", research.branches().len());
@@ -136,17 +136,18 @@ pub(super) fn head(facts: &Facts, with_latest: bool) -> String {
 }
 
 /// Writes the caller's summary, the first line, and each section with chosen items.
-pub(super) fn sections(
-    known: &Gathered<'_>,
+pub(super) fn compose_text(
+    known: &GatheredItems<'_>,
     chosen: &Selection,
     head: &str,
     parts: &[Section],
 ) -> String {
     let mut text = String::new();
-    if let Some(said) = known.quotes(chosen, Class::Summary).pop() {
+    if let Some(said) = known.selected_quotes(chosen, Class::Summary).pop() {
         let step = known.facts.research.summary().and_then(|said| said.step);
         let step = step.map(|step| format!(" after step {step}")).unwrap_or_default();
-        let _ = writeln!(text, "Caller's summary{step}: {}", quote::hanging(&said.text));
+        let _ =
+            writeln!(text, "Caller's summary{step}: {}", quote::indent_continuation(&said.text));
     }
     text.push_str(head);
     let parts = format_sections(known, chosen, parts);
@@ -158,17 +159,17 @@ pub(super) fn sections(
 }
 
 /// Writes the sections with chosen items, each below or after its heading.
-fn format_sections(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) -> String {
+fn format_sections(known: &GatheredItems<'_>, chosen: &Selection, parts: &[Section]) -> String {
     let mut text = String::new();
     for part in parts {
-        let of_class = |class: &Class| known.lines(chosen, *class);
+        let of_class = |class: &Class| known.selected_lines(chosen, *class);
         let lines = part.classes.iter().flat_map(of_class);
-        let lines: Vec<String> = lines.map(|line| quote::hanging(&line)).collect();
+        let lines: Vec<String> = lines.map(|line| quote::indent_continuation(&line)).collect();
         if lines.is_empty() {
             continue;
         }
         match part.is_list {
-            true => text.push_str(&list(part.heading, &lines)),
+            true => text.push_str(&format_list(part.heading, &lines)),
             false => {
                 let _ = writeln!(text, "{}: {}", part.heading, lines.join(" "));
             }
@@ -179,11 +180,14 @@ fn format_sections(known: &Gathered<'_>, chosen: &Selection, parts: &[Section]) 
 
 /// Prices of items as lines of a text.
 struct LineBytes<'k, 'f> {
-    known: &'k Gathered<'f>,
+    known: &'k GatheredItems<'f>,
 }
 
 impl Price for LineBytes<'_, '_> {
-    fn price(&mut self, item: &Item, form: Form) -> usize {
-        LINE_BYTES + json_bytes(&quote::hanging(&self.known.line(item.class, item.place, form)))
+    fn price(&mut self, item: &Item, form: ItemForm) -> usize {
+        LINE_BYTES
+            + json_bytes(&quote::indent_continuation(
+                &self.known.format_line(item.class, item.index, form),
+            ))
     }
 }

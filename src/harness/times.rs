@@ -7,7 +7,7 @@ const TIME_CHARS: usize = 16;
 
 /// Formats a time, to the minute.
 #[must_use]
-pub fn minute(at: Timestamp) -> String {
+pub fn format_minute(at: Timestamp) -> String {
     let at: String = at.to_string().chars().take(TIME_CHARS).collect();
     format!("{} UTC", at.replace('T', " "))
 }

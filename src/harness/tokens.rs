@@ -15,7 +15,7 @@ pub trait Counter {
     fn count(&self, text: &str) -> usize;
 
     /// Returns a prefix of the text, as long as found, that costs at most `tokens_max`.
-    fn beginning<'a>(&self, text: &'a str, tokens_max: usize) -> &'a str {
+    fn prefix_within<'a>(&self, text: &'a str, tokens_max: usize) -> &'a str {
         // A token rarely covers more text than this; text beyond the limit is not counted.
         let mut text =
             text.get(..text.floor_char_boundary(tokens_max.saturating_mul(16))).unwrap_or_default();
@@ -73,7 +73,7 @@ impl Counter for Tokenizer {
             Self::O200k => {
                 let (mut tokens, mut text) = (0, text);
                 loop {
-                    let (part, rest, over) = part(text);
+                    let (part, rest, over) = split_part(text);
                     pace::steps(1 + part.len() / BYTES_OF_A_STEP);
                     tokens += bpe_openai::o200k_base().count(part) + over;
                     if rest.is_empty() {
@@ -89,7 +89,7 @@ impl Counter for Tokenizer {
 
 /// Splits off the part of a text that is counted at once; returns it, the rest, and the most tokens
 /// by which the cut may falsify the count. A cut at a blank between two words adds none.
-fn part(text: &str) -> (&str, &str, usize) {
+fn split_part(text: &str) -> (&str, &str, usize) {
     if text.len() <= PART_BYTES {
         return (text, "", 0);
     }

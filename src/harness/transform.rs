@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 
 use super::{
-    said::{ContentBlock, SaidEvent, Speech},
-    squeeze::{self, Comments},
+    conversation_event::{ContentBlock, ConversationEvent, Speech},
+    squeeze::{self, CommentSyntax},
     tokens::Counter,
     unit::Unit,
 };
@@ -25,9 +25,9 @@ const SLACK_PERCENT_MAX: usize = 75;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transform {
     /// Shortens texts.
-    Compress(Compress),
+    Compress(Compression),
     /// Leaves units out.
-    Filter(Filter),
+    Filter(UnitFilter),
     /// Moves constant texts to the front and keeps the previous beginning as long as possible, for
     /// a prompt cache.
     Reorder {
@@ -43,7 +43,7 @@ pub enum Transform {
 
 /// Ways of shortening texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compress {
+pub struct Compression {
     /// True to remove needless white space.
     pub whitespace: bool,
     /// True to remove comment lines of code, in tool results or fenced blocks.
@@ -56,7 +56,7 @@ pub struct Compress {
 
 /// Units that are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct UnitFilter {
     /// Types that are kept; empty for all.
     pub types: Vec<String>,
     /// Types that are dropped.
@@ -90,8 +90,8 @@ impl Transform {
             .map(|part| part.split_once('=').unwrap_or((part, "")))
             .collect();
         let parsed = match name.trim() {
-            "compress" => compress(&parameters),
-            "filter" => filter(&parameters),
+            "compress" => parse_compress(&parameters),
+            "filter" => parse_filter(&parameters),
             "reorder" => match parameters.as_slice() {
                 [] => Some(Self::Reorder { slack: SLACK_PERCENT }),
                 [("slack", percent)] => percent
@@ -113,9 +113,9 @@ impl Transform {
 
     /// Returns true if it drops events of a type.
     #[must_use]
-    pub fn leaves_out(&self, kind: &str) -> bool {
+    pub fn drops_type(&self, kind: &str) -> bool {
         let Self::Filter(filter) = self else { return false };
-        let is = |types: &[String]| types.iter().any(|name| matches(name, kind));
+        let is = |types: &[String]| types.iter().any(|name| matches_type(name, kind));
         !filter.types.is_empty() && !is(&filter.types) || is(&filter.drop)
     }
 
@@ -131,13 +131,13 @@ impl Transform {
                 first.extend(others);
                 first
             }
-            Self::Annotate { times } => annotated(units, *times),
+            Self::Annotate { times } => annotate(units, *times),
         }
     }
 }
 
-fn compress(parameters: &[(&str, &str)]) -> Option<Transform> {
-    let none = Compress { whitespace: false, comments: false, elide: None, keep: KEEP };
+fn parse_compress(parameters: &[(&str, &str)]) -> Option<Transform> {
+    let none = Compression { whitespace: false, comments: false, elide: None, keep: KEEP };
     let (mut made, mut elide, mut tokens) = (none, false, TOKENS);
     for (name, value) in parameters {
         match (*name, *value) {
@@ -156,8 +156,8 @@ fn compress(parameters: &[(&str, &str)]) -> Option<Transform> {
     Some(Transform::Compress(made))
 }
 
-fn filter(parameters: &[(&str, &str)]) -> Option<Transform> {
-    let mut made = Filter { duplicates: parameters.is_empty(), ..Filter::default() };
+fn parse_filter(parameters: &[(&str, &str)]) -> Option<Transform> {
+    let mut made = UnitFilter { duplicates: parameters.is_empty(), ..UnitFilter::default() };
     let list = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
     for (name, value) in parameters {
         match (*name, *value) {
@@ -171,25 +171,25 @@ fn filter(parameters: &[(&str, &str)]) -> Option<Transform> {
     Some(Transform::Filter(made))
 }
 
-impl Compress {
+impl Compression {
     fn apply(&self, mut units: Vec<Unit>, counter: &dyn Counter) -> Vec<Unit> {
-        let whole_from = whole_from(&units, self.keep);
+        let whole_from = start_of_complete_exchanges(&units, self.keep);
         for unit in &mut units {
-            let language = unit.said.iter().find_map(language_of);
+            let language = unit.said.iter().find_map(guess_language);
             let old = unit.is_exchange() && unit.position() < whole_from;
             for one in &mut unit.said {
                 let is_result = matches!(one.speech, Speech::Result(_));
                 if self.comments {
-                    one.rewrite(|text| match language.filter(|_| is_result) {
-                        Some(language) => squeeze::comments(text, language),
-                        None => squeeze::fenced_comments(text),
+                    one.rewrite_texts(|text| match language.filter(|_| is_result) {
+                        Some(language) => squeeze::remove_comment_lines(text, language),
+                        None => squeeze::remove_fenced_comments(text),
                     });
                 }
                 if self.whitespace {
-                    one.rewrite(squeeze::whitespace);
+                    one.rewrite_texts(squeeze::remove_whitespace);
                 }
                 if let Some(tokens) = self.elide.filter(|_| old && is_result) {
-                    shorten(one, tokens, counter);
+                    shorten_event(one, tokens, counter);
                 }
             }
         }
@@ -198,23 +198,23 @@ impl Compress {
 }
 
 /// Returns the language of the file that a call names, since its output is likely that file.
-fn language_of(one: &SaidEvent) -> Option<Comments> {
+fn guess_language(one: &ConversationEvent) -> Option<CommentSyntax> {
     let Speech::Call(call) = &one.speech else { return None };
-    let input: serde_json::Value = serde_json::from_str(json::tree(&call.input)?).ok()?;
+    let input: serde_json::Value = serde_json::from_str(json::check(&call.input)?).ok()?;
     let path = ["path", "file_path", "file", "filename"].into_iter().find_map(|name| {
         input.get(name).and_then(serde_json::Value::as_str).filter(|path| path.contains('.'))
     });
-    Comments::for_name(path?)
+    CommentSyntax::for_name(path?)
 }
 
 /// Returns the position from which exchanges stay complete: at least the last `keep`, at most twice
 /// as many. It moves rarely, so that a model's prompt cache stays valid.
-fn whole_from(units: &[Unit], keep: usize) -> Position {
+fn start_of_complete_exchanges(units: &[Unit], keep: usize) -> Position {
     let exchanges: Vec<Position> =
         units.iter().filter(|unit| unit.is_exchange()).map(Unit::position).collect();
     let last = |count: usize| exchanges.len().checked_sub(count).and_then(|at| exchanges.get(at));
     match (last(keep.saturating_mul(2)), last(keep)) {
-        (Some(from), Some(to)) => aligned(*from, *to),
+        (Some(from), Some(to)) => align_position(*from, *to),
         // With none to keep, all outputs are shortened.
         (_, None) if keep == 0 => Position(u64::MAX),
         _ => Position::ZERO,
@@ -223,7 +223,7 @@ fn whole_from(units: &[Unit], keep: usize) -> Position {
 
 /// Returns the position in `from..=to` that is divisible by the highest power of two: it stays the
 /// same while the range advances, until the range has passed it.
-pub(super) fn aligned(from: Position, to: Position) -> Position {
+pub(super) fn align_position(from: Position, to: Position) -> Position {
     let multiple = |power: u32| (to.0 >> power) << power;
     let highest = (0..u64::BITS).rev().map(multiple).find(|multiple| *multiple >= from.0);
     Position(highest.unwrap_or(to.0))
@@ -231,16 +231,16 @@ pub(super) fn aligned(from: Position, to: Position) -> Position {
 
 /// Cuts each text to a number of tokens, including the note with the original's position. A number
 /// too small for the note is raised to its cost.
-pub(super) fn shorten(one: &mut SaidEvent, tokens: usize, counter: &dyn Counter) {
+pub(super) fn shorten_event(one: &mut ConversationEvent, tokens: usize, counter: &dyn Counter) {
     let position = one.position;
     let mut cut = false;
     for block in one.blocks_mut().into_iter().flatten() {
         let ContentBlock::Text(text) = block else { continue };
         // A token has at least one byte.
-        if text.len() <= tokens || counter.beginning(text, tokens).len() == text.len() {
+        if text.len() <= tokens || counter.prefix_within(text, tokens).len() == text.len() {
             continue;
         }
-        let kept = counter.beginning(text, tokens.saturating_sub(NOTE_TOKENS)).trim_end();
+        let kept = counter.prefix_within(text, tokens.saturating_sub(NOTE_TOKENS)).trim_end();
         let bytes = text.len() - kept.len();
         *text = format!("{kept} [… {bytes} bytes left out; whole at position {position}]");
         cut = true;
@@ -249,13 +249,13 @@ pub(super) fn shorten(one: &mut SaidEvent, tokens: usize, counter: &dyn Counter)
     one.changed |= cut;
 }
 
-impl Filter {
+impl UnitFilter {
     fn apply(&self, units: Vec<Unit>) -> Vec<Unit> {
         let mut seen = HashSet::new();
         let mut kept: Vec<Unit> = units
             .into_iter()
             .rev()
-            .filter(|unit| self.admits(unit))
+            .filter(|unit| self.allows(unit))
             .filter(|unit| {
                 !self.duplicates || !unit.is_exchange() || seen.insert(comparison_text(unit))
             })
@@ -264,16 +264,18 @@ impl Filter {
         kept
     }
 
-    fn admits(&self, unit: &Unit) -> bool {
+    fn allows(&self, unit: &Unit) -> bool {
         let is = |types: &[String]| {
-            unit.said.iter().any(|one| types.iter().any(|name| matches(name, one.kind.as_str())))
+            unit.said
+                .iter()
+                .any(|one| types.iter().any(|name| matches_type(name, one.kind.as_str())))
         };
         (self.types.is_empty() || is(&self.types)) && !is(&self.drop)
     }
 }
 
 /// Returns true if a type is the named one, or begins with a name that ends in `*`.
-fn matches(name: &str, kind: &str) -> bool {
+fn matches_type(name: &str, kind: &str) -> bool {
     match name.strip_suffix('*') {
         Some(beginning) => kind.starts_with(beginning),
         None => name == kind,
@@ -289,7 +291,7 @@ fn comparison_text(unit: &Unit) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-fn annotated(mut units: Vec<Unit>, times: bool) -> Vec<Unit> {
+fn annotate(mut units: Vec<Unit>, times: bool) -> Vec<Unit> {
     for one in units.iter_mut().flat_map(|unit| &mut unit.said) {
         if !matches!(one.speech, Speech::User(_) | Speech::Result(_)) {
             continue;
@@ -319,11 +321,11 @@ mod tests {
 
     #[test]
     fn an_aligned_position_is_stable_while_the_range_advances() {
-        let at = |from, to| aligned(Position(from), Position(to)).0;
+        let at = |from, to| align_position(Position(from), Position(to)).0;
         assert_eq!((at(0, 9), at(5, 9), at(9, 9), at(13, 15), at(7, 70)), (0, 8, 9, 14, 64));
-        let places: Vec<u64> = (0..1_000).map(|from| at(from, from + 32)).collect();
-        let moves = places.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        assert!(places.iter().zip(0..).all(|(at, from)| (from..=from + 32).contains(at)));
+        let aligned: Vec<u64> = (0..1_000).map(|from| at(from, from + 32)).collect();
+        let moves = aligned.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        assert!(aligned.iter().zip(0..).all(|(at, from)| (from..=from + 32).contains(at)));
         assert!(moves < 1_000 / 16, "{moves}");
     }
 }

@@ -4,8 +4,10 @@
 
 use std::collections::HashSet;
 
-use super::said::{ContentBlock, SaidEvent, Speech, ToolResult, orphan};
-use crate::{event::Position, traces::answered_call};
+use super::conversation_event::{
+    ContentBlock, ConversationEvent, Speech, ToolResult, orphan_result_blocks,
+};
+use crate::{event::Position, traces::find_answered_call};
 
 /// Placeholder result of a call without one.
 const UNANSWERED: &str = "(no result was recorded)";
@@ -14,7 +16,7 @@ const UNANSWERED: &str = "(no result was recorded)";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
     /// One message; or calls followed by their results in the calls' order.
-    pub said: Vec<SaidEvent>,
+    pub said: Vec<ConversationEvent>,
 }
 
 impl Unit {
@@ -27,19 +29,19 @@ impl Unit {
     /// Returns true if it contains calls and results.
     #[must_use]
     pub fn is_exchange(&self) -> bool {
-        matches!(self.said.first(), Some(SaidEvent { speech: Speech::Call(_), .. }))
+        matches!(self.said.first(), Some(ConversationEvent { speech: Speech::Call(_), .. }))
     }
 
     /// Returns true if it contains instructions to the model.
     #[must_use]
     pub fn is_system(&self) -> bool {
-        matches!(self.said.first(), Some(SaidEvent { speech: Speech::System(_), .. }))
+        matches!(self.said.first(), Some(ConversationEvent { speech: Speech::System(_), .. }))
     }
 
     /// Returns true if it is a user message.
     #[must_use]
     pub fn is_user(&self) -> bool {
-        matches!(self.said.first(), Some(SaidEvent { speech: Speech::User(_), .. }))
+        matches!(self.said.first(), Some(ConversationEvent { speech: Speech::User(_), .. }))
     }
 
     /// Returns true if it has only calls, so that another call can join it.
@@ -49,9 +51,9 @@ impl Unit {
 }
 
 /// A call whose result has not been found.
-struct Waiting {
+struct WaitingCall {
     /// Id by which its result refers to it.
-    called: String,
+    original_id: String,
     name: String,
     /// Id in the window.
     id: String,
@@ -61,9 +63,12 @@ struct Waiting {
 /// Groups messages into units. A call's id is replaced unless every model accepts it: letters,
 /// digits, `_` and `-`, at most `id_chars_max`, and unique.
 #[must_use]
-pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usize) -> Vec<Unit> {
+pub(super) fn group_units(
+    said: impl IntoIterator<Item = ConversationEvent>,
+    id_chars_max: usize,
+) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
-    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut waiting: Vec<WaitingCall> = Vec::new();
     let mut ids = HashSet::new();
     for mut one in said {
         match &mut one.speech {
@@ -71,7 +76,7 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
                 let fits = !call.id.is_empty()
                     && call.id.len() <= id_chars_max
                     && call.id.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-                let called = call.id.clone();
+                let original_id = call.id.clone();
                 if !fits || ids.contains(&call.id) {
                     call.id = format!("call_at_{}", one.position);
                 }
@@ -81,7 +86,7 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
                     Some(unit) => unit.said.push(one),
                     None => units.push(Unit { said: vec![one] }),
                 }
-                waiting.push(Waiting { called, name, id, unit: units.len() - 1 });
+                waiting.push(WaitingCall { original_id, name, id, unit: units.len() - 1 });
             }
             Speech::Result(result) => match take_answered(&mut waiting, result) {
                 Some(call) => {
@@ -91,7 +96,7 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
                     }
                 }
                 None => {
-                    one.speech = Speech::User(orphan(result));
+                    one.speech = Speech::User(orphan_result_blocks(result));
                     one.changed = true;
                     units.push(Unit { said: vec![one] });
                 }
@@ -109,16 +114,17 @@ pub(super) fn units(said: impl IntoIterator<Item = SaidEvent>, id_chars_max: usi
 }
 
 /// Removes and returns the open call to which a result belongs.
-fn take_answered(waiting: &mut Vec<Waiting>, result: &ToolResult) -> Option<Waiting> {
-    let open = waiting.iter().map(|call| (&*call.called, &*call.name));
-    let at = answered_call(open, Some(&result.call_id), result.name.as_deref());
+fn take_answered(waiting: &mut Vec<WaitingCall>, result: &ToolResult) -> Option<WaitingCall> {
+    let open = waiting.iter().map(|call| (&*call.original_id, &*call.name));
+    let at = find_answered_call(open, Some(&result.call_id), result.name.as_deref());
     at.map(|at| waiting.remove(at))
 }
 
 impl Unit {
     /// Adds a placeholder result.
     fn add_placeholder(&mut self, id: &str) {
-        let of = |one: &&SaidEvent| matches!(&one.speech, Speech::Call(call) if call.id == id);
+        let of =
+            |one: &&ConversationEvent| matches!(&one.speech, Speech::Call(call) if call.id == id);
         let Some(call) = self.said.iter().find(of) else { return };
         let result = ToolResult {
             call_id: id.to_owned(),
@@ -126,13 +132,13 @@ impl Unit {
             blocks: vec![ContentBlock::Text(UNANSWERED.to_owned())],
             is_error: true,
         };
-        self.said.push(SaidEvent::made(call, Speech::Result(result)));
+        self.said.push(ConversationEvent::with_speech(call, Speech::Result(result)));
     }
 
     /// Sorts the results by the order of their calls.
     fn sort_results(&mut self) {
         let calls: Vec<String> = self.said.iter().filter_map(call_id).collect();
-        let place = |one: &SaidEvent| match &one.speech {
+        let place = |one: &ConversationEvent| match &one.speech {
             Speech::Result(result) => {
                 let at = calls.iter().position(|id| *id == result.call_id);
                 calls.len() + at.unwrap_or(calls.len())
@@ -143,7 +149,7 @@ impl Unit {
     }
 }
 
-fn call_id(one: &SaidEvent) -> Option<String> {
+fn call_id(one: &ConversationEvent) -> Option<String> {
     match &one.speech {
         Speech::Call(call) => Some(call.id.clone()),
         _ => None,

@@ -10,16 +10,16 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     budget::Budget,
-    message::{Messages, messages},
-    said::{ContentBlock, Image, SaidEvent, Speech, said},
+    conversation_event::{ContentBlock, ConversationEvent, Image, Speech, parse_event},
+    message::{Messages, build_messages},
     tokens::{Counter, Tokenizer},
-    transform::{Transform, aligned, shorten},
-    unit::{Unit, units},
+    transform::{Transform, align_position, shorten_event},
+    unit::{Unit, group_units},
 };
 use crate::{
-    api::window::{Reason, Shape},
+    api::window::{OmissionReason, WindowShape},
     event::{Event, Position, Range, kinds, pace},
-    projection::{Withdrawn, body},
+    projection::{WithdrawnRanges, body},
 };
 
 /// Smallest token budget of a window.
@@ -55,7 +55,7 @@ const PART_TOKENS_MIN: usize = 48;
 
 /// Parameters of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowPlan {
+pub struct WindowParameters {
     /// Token budget of the window.
     pub tokens_max: usize,
     /// Tokenizer that counts.
@@ -63,18 +63,18 @@ pub struct WindowPlan {
     /// Transforms in the order of application.
     pub transforms: Vec<Transform>,
     /// Format of the messages.
-    pub shape: Shape,
+    pub shape: WindowShape,
     /// First position that is read.
     pub from: Position,
     /// Message with passages from the rest of the log; its cost counts against the budget.
-    pub recalled: Option<Recalled>,
+    pub recalled: Option<RecalledText>,
     /// Events that were removed from the conversation.
-    pub withdrawn: Withdrawn,
+    pub withdrawn: WithdrawnRanges,
 }
 
 /// A message with passages of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recalled {
+pub struct RecalledText {
     /// Text of the message.
     pub text: String,
     /// Most tokens that it costs.
@@ -100,7 +100,7 @@ pub struct Window {
     /// Token budget of the window.
     pub tokens_max: usize,
     /// Ranges before the point that it does not show, with the reason for each.
-    pub dropped: Vec<(Range, Reason)>,
+    pub dropped: Vec<(Range, OmissionReason)>,
     /// Positions that are shown in part.
     pub shortened: Vec<Position>,
     /// True if nothing was left out or shortened because of the budget.
@@ -112,28 +112,28 @@ pub struct Window {
 /// Builds the window over events of `[from, at)`, which ascend. Positions that `events` lacks count
 /// as left out because of the budget.
 #[must_use]
-pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
+pub fn window(events: &[Event], at: Position, plan: &WindowParameters) -> Window {
     let prices = Prices::new(events, plan);
     let spoken = events.iter().enumerate().map(|(index, event)| {
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-        said(index, &event.paired())
+        parse_event(index, &event.with_paired_surrogates())
     });
-    let spoken = spoken.filter(|one| !plan.withdrawn.has(one.position));
-    let spoken = spoken.filter(|one| plan.shape == Shape::Events || one.is_message());
+    let spoken = spoken.filter(|one| !plan.withdrawn.contains(one.position));
+    let spoken = spoken.filter(|one| plan.shape == WindowShape::Events || one.is_message());
     // A model does not receive recalled text a second time.
     let spoken = spoken.filter(|one| one.kind.as_str() != kinds::CONTEXT_INJECTED);
-    let mut all = units(spoken, id_chars_max(plan.shape));
-    let mut reasons: HashMap<Position, Reason> =
-        positions(&all).map(|position| (position, Reason::Filtered)).collect();
+    let mut all = group_units(spoken, id_chars_max(plan.shape));
+    let mut reasons: HashMap<Position, OmissionReason> =
+        positions(&all).map(|position| (position, OmissionReason::Filtered)).collect();
     for transform in &plan.transforms {
         all = transform.apply(all, &plan.tokenizer);
     }
-    all.retain_mut(|unit| plan.shape == Shape::Events || keep_spoken(unit));
+    all.retain_mut(|unit| plan.shape == WindowShape::Events || drop_empty_blocks(unit));
     for position in positions(&all) {
-        reasons.insert(position, Reason::Budget);
+        reasons.insert(position, OmissionReason::Budget);
     }
-    let gone = events.iter().map(|event| event.position).filter(|at| plan.withdrawn.has(*at));
-    reasons.extend(gone.map(|position| (position, Reason::Withdrawn)));
+    let gone = events.iter().map(|event| event.position).filter(|at| plan.withdrawn.contains(*at));
+    reasons.extend(gone.map(|position| (position, OmissionReason::Withdrawn)));
     let annotates = plan.transforms.iter().any(|one| matches!(one, Transform::Annotate { .. }));
     let frame = FRAME_TOKENS + if annotates { GAP_TOKENS } else { 0 };
     let slack = plan.transforms.iter().find_map(|one| match one {
@@ -143,29 +143,30 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     let frame = frame + plan.recalled.as_ref().map_or(0, |recalled| recalled.tokens);
     let room = plan.tokens_max.saturating_sub(frame);
     let mut chosen = choose_units(all, &prices, room, slack.unwrap_or(0));
-    drop_covered(&mut chosen.units, &prices, &mut chosen.tokens);
+    drop_covered_summaries(&mut chosen.units, &prices, &mut chosen.tokens);
     let kept: BTreeSet<Position> = positions(&chosen.units).collect();
-    let mut dropped = dropped(events, plan.from..at, &kept, &reasons);
+    let mut dropped = dropped_ranges(events, plan.from..at, &kept, &reasons);
     // Positions that were not read may be withdrawn as well.
-    let is_gone =
-        |range: &Range| plan.withdrawn.end_of(range.from).is_some_and(|end| end >= range.to);
+    let is_gone = |range: &Range| {
+        plan.withdrawn.end_of_range_at(range.from).is_some_and(|end| end >= range.to)
+    };
     for (_, reason) in dropped.iter_mut().filter(|(range, _)| is_gone(range)) {
-        *reason = Reason::Withdrawn;
+        *reason = OmissionReason::Withdrawn;
     }
     if plan.from > Position::ZERO {
-        dropped.insert(0, (Range::new(Position::ZERO, plan.from), Reason::Before));
+        dropped.insert(0, (Range::new(Position::ZERO, plan.from), OmissionReason::Before));
     }
     let chosen_items = chosen.units.iter().flat_map(|unit| &unit.said);
     let shortened: BTreeSet<Position> =
         chosen_items.filter(|one| one.cut).map(|one| one.position).collect();
-    if annotates && plan.shape != Shape::Events {
+    if annotates && plan.shape != WindowShape::Events {
         insert_gap_note(&mut chosen.units, &dropped);
     }
-    if let Some(recalled) = plan.recalled.as_ref().filter(|_| plan.shape != Shape::Events) {
+    if let Some(recalled) = plan.recalled.as_ref().filter(|_| plan.shape != WindowShape::Events) {
         insert_recalled(&mut chosen.units, recalled);
     }
     let mut unread = BTreeMap::new();
-    if chosen.units.is_empty() && plan.shape != Shape::Events {
+    if chosen.units.is_empty() && plan.shape != WindowShape::Events {
         for event in events {
             *unread.entry(event.kind.to_string()).or_default() += 1;
         }
@@ -173,8 +174,10 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
     Window {
         unread,
         shown: match plan.shape {
-            Shape::Events => WindowContent::Events(shown_events(&chosen.units, events)),
-            Shape::Anthropic | Shape::OpenAi => WindowContent::Messages(messages(&chosen.units)),
+            WindowShape::Events => WindowContent::Events(shown_events(&chosen.units, events)),
+            WindowShape::Anthropic | WindowShape::OpenAi => {
+                WindowContent::Messages(build_messages(&chosen.units))
+            }
         },
         tokens: if chosen.units.is_empty() { 0 } else { chosen.tokens + frame },
         tokens_max: plan.tokens_max,
@@ -185,10 +188,10 @@ pub fn window(events: &[Event], at: Position, plan: &WindowPlan) -> Window {
 }
 
 /// Returns the most characters of a call's id that every server of the API accepts.
-fn id_chars_max(shape: Shape) -> usize {
+fn id_chars_max(shape: WindowShape) -> usize {
     match shape {
-        Shape::Events | Shape::Anthropic => 64,
-        Shape::OpenAi => 40,
+        WindowShape::Events | WindowShape::Anthropic => 64,
+        WindowShape::OpenAi => 40,
     }
 }
 
@@ -198,7 +201,7 @@ fn positions(units: &[Unit]) -> impl Iterator<Item = Position> {
 
 /// Removes blocks without text; returns true if the unit still has a message. A result without
 /// output gets a placeholder.
-fn keep_spoken(unit: &mut Unit) -> bool {
+fn drop_empty_blocks(unit: &mut Unit) -> bool {
     for one in &mut unit.said {
         let is_result = matches!(one.speech, Speech::Result(_));
         if let Some(blocks) = one.blocks_mut() {
@@ -210,7 +213,7 @@ fn keep_spoken(unit: &mut Unit) -> bool {
             }
         }
     }
-    unit.said.iter().any(SaidEvent::is_message)
+    unit.said.iter().any(ConversationEvent::is_message)
 }
 
 /// Prices of messages and events.
@@ -221,27 +224,27 @@ struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    fn new(events: &'a [Event], plan: &WindowPlan) -> Self {
-        let events = (plan.shape == Shape::Events).then_some(events);
+    fn new(events: &'a [Event], plan: &WindowParameters) -> Self {
+        let events = (plan.shape == WindowShape::Events).then_some(events);
         Self { tokenizer: plan.tokenizer, events }
     }
 
-    fn unit(&self, unit: &Unit) -> usize {
+    fn unit_price(&self, unit: &Unit) -> usize {
         let own = if unit.is_exchange() { MESSAGE_TOKENS } else { 0 };
-        own + unit.said.iter().map(|one| self.said(one)).sum::<usize>()
+        own + unit.said.iter().map(|one| self.event_price(one)).sum::<usize>()
     }
 
-    fn said(&self, one: &SaidEvent) -> usize {
+    fn event_price(&self, one: &ConversationEvent) -> usize {
         let count = |text: &str| self.tokenizer.count(text);
         if let Some(events) = self.events {
             let event = one.event.and_then(|index| events.get(index));
             return event.map_or(0, |event| {
-                let body = body_of(one, event);
+                let body = shown_body(one, event);
                 let names = count(event.id.as_str()) + count(event.kind.as_str());
                 EVENT_TOKENS + names + count(&String::from_utf8_lossy(&body))
             });
         }
-        let blocks: usize = one.blocks().iter().map(|block| self.block(block)).sum();
+        let blocks: usize = one.blocks().iter().map(|block| self.block_price(block)).sum();
         match &one.speech {
             Speech::Call(call) => {
                 CALL_TOKENS + count(&call.id) + count(&call.name) + count(&call.input)
@@ -255,7 +258,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    fn block(&self, block: &ContentBlock) -> usize {
+    fn block_price(&self, block: &ContentBlock) -> usize {
         BLOCK_TOKENS
             + match block {
                 ContentBlock::Text(text) => self.tokenizer.count(text),
@@ -270,7 +273,7 @@ pub(super) fn message_tokens(text: &str, counter: &dyn Counter) -> usize {
 }
 
 /// Units that fit into the window.
-struct Chosen {
+struct ChosenUnits {
     units: Vec<Unit>,
     tokens: usize,
     whole: bool,
@@ -278,11 +281,11 @@ struct Chosen {
 
 /// Chooses the task, the units after it within a fifth of the budget, and the newest units within
 /// `room` tokens; up to `slack` percent of it stay free for a beginning that moves rarely.
-fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> Chosen {
-    let costs: Vec<usize> = all.iter().map(|unit| prices.unit(unit)).collect();
+fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usize) -> ChosenUnits {
+    let costs: Vec<usize> = all.iter().map(|unit| prices.unit_price(unit)).collect();
     let total: usize = costs.iter().sum();
     if total <= room {
-        return Chosen { units: all, tokens: total, whole: true };
+        return ChosenUnits { units: all, tokens: total, whole: true };
     }
     let mut costs = costs;
     if prices.events.is_none() && slack == 0 {
@@ -291,10 +294,11 @@ fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usi
         let last = all.len().saturating_sub(1);
         for (unit, cost) in all.iter_mut().zip(&mut costs).take(last) {
             if unit.is_exchange() && *cost > each {
-                let is_result = |one: &&mut SaidEvent| matches!(one.speech, Speech::Result(_));
+                let is_result =
+                    |one: &&mut ConversationEvent| matches!(one.speech, Speech::Result(_));
                 let results = unit.said.iter_mut().filter(is_result);
-                results.for_each(|one| shorten(one, each, &prices.tokenizer));
-                *cost = prices.unit(unit);
+                results.for_each(|one| shorten_event(one, each, &prices.tokenizer));
+                *cost = prices.unit_price(unit);
             }
         }
     }
@@ -304,9 +308,9 @@ fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usi
     let (head_costs, rest_costs) = costs.split_at(all.len());
     let rest_total: usize = rest_costs.iter().sum();
     let head_room = (room / 2).max(room.saturating_sub(rest_total));
-    let mut chosen = Chosen { units: Vec::new(), tokens: 0, whole: false };
+    let mut chosen = ChosenUnits { units: Vec::new(), tokens: 0, whole: false };
     for (unit, cost) in all.into_iter().zip(head_costs) {
-        chosen.take(unit, *cost, head_room, prices);
+        chosen.add_fitting(unit, *cost, head_room, prices);
     }
     let mut begun = 0;
     for cost in rest_costs {
@@ -322,7 +326,7 @@ fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usi
     let rest = after;
     let rest_costs = rest_costs.get(begun..).unwrap_or_default();
     let room = room.saturating_sub(chosen.tokens);
-    let (start, spent) = newest_fitting(&rest, rest_costs, room, slack);
+    let (start, spent) = find_newest_fitting(&rest, rest_costs, room, slack);
     let mut rest = rest.into_iter().skip(start.saturating_sub(1));
     if start > 0
         && let Some(unit) = rest.next()
@@ -331,7 +335,7 @@ fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usi
         let left = room - spent;
         if spent == 0 || slack == 0 && left >= PART_TOKENS_MIN {
             let spent_before = chosen.tokens;
-            chosen.take(unit, usize::MAX, spent_before + left, prices);
+            chosen.add_fitting(unit, usize::MAX, spent_before + left, prices);
         }
     }
     chosen.units.extend(rest);
@@ -339,13 +343,13 @@ fn choose_units(mut all: Vec<Unit>, prices: &Prices<'_>, room: usize, slack: usi
     chosen
 }
 
-impl Chosen {
+impl ChosenUnits {
     /// Adds a unit, or the part of it that fits.
-    fn take(&mut self, unit: Unit, cost: usize, room: usize, prices: &Prices<'_>) {
+    fn add_fitting(&mut self, unit: Unit, cost: usize, room: usize, prices: &Prices<'_>) {
         let left = room.saturating_sub(self.tokens);
         let (unit, cost) = match cost <= left {
             true => (Some(unit), cost),
-            false => match shrink(unit, left, prices) {
+            false => match shrink_unit(unit, left, prices) {
                 Some((unit, cost)) => (Some(unit), cost),
                 None => (None, 0),
             },
@@ -356,11 +360,16 @@ impl Chosen {
 }
 
 /// Returns the start and cost of the newest units that fit.
-fn newest_fitting(units: &[Unit], costs: &[usize], room: usize, slack: usize) -> (usize, usize) {
+fn find_newest_fitting(
+    units: &[Unit],
+    costs: &[usize],
+    room: usize,
+    slack: usize,
+) -> (usize, usize) {
     let fits = |room: usize| {
         let mut budget = Budget::new(room);
         let fitting = costs.iter().rev().take_while(|cost| budget.spend(**cost)).count();
-        (costs.len() - fitting, room - budget.left())
+        (costs.len() - fitting, room - budget.remaining())
     };
     let (start, spent) = fits(room);
     let last = units.len().saturating_sub(1);
@@ -369,36 +378,41 @@ fn newest_fitting(units: &[Unit], costs: &[usize], room: usize, slack: usize) ->
     };
     let low = fits(room * (100 - slack.min(100)) / 100).0.min(last);
     let place = |at: usize| units.get(at).map_or(Position::ZERO, Unit::position);
-    let from = aligned(place(before).plus(1), place(low));
+    let from = align_position(place(before).plus(1), place(low));
     let start = (start..low).find(|at| place(*at) >= from).unwrap_or(low);
     (start, costs.iter().skip(start).sum())
 }
 
 /// Shortens the texts of a unit to fit `room` tokens; `None` if that is impossible.
-fn shrink(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
+fn shrink_unit(mut unit: Unit, room: usize, prices: &Prices<'_>) -> Option<(Unit, usize)> {
     let mut bare = unit.clone();
     for one in &mut bare.said {
-        one.rewrite(|_| Some(String::new()));
+        one.rewrite_texts(|_| Some(String::new()));
     }
-    if prices.unit(&bare) > room {
+    if prices.unit_price(&bare) > room {
         for one in bare.said.iter_mut().chain(&mut unit.said) {
-            leave_input_out(one);
+            drop_long_input(one);
         }
     }
-    let room_for_texts = room.checked_sub(prices.unit(&bare))?;
-    let texts = unit.said.iter().flat_map(SaidEvent::blocks).filter_map(|block| match block {
-        // Counting stops at the limit for a text that is larger.
-        ContentBlock::Text(text) => {
-            let seen = prices.tokenizer.beginning(text, room_for_texts);
-            Some(if seen.len() < text.len() { usize::MAX } else { prices.tokenizer.count(text) })
-        }
-        ContentBlock::Image(_) => None,
-    });
+    let room_for_texts = room.checked_sub(prices.unit_price(&bare))?;
+    let texts =
+        unit.said.iter().flat_map(ConversationEvent::blocks).filter_map(|block| match block {
+            // Counting stops at the limit for a text that is larger.
+            ContentBlock::Text(text) => {
+                let seen = prices.tokenizer.prefix_within(text, room_for_texts);
+                Some(if seen.len() < text.len() {
+                    usize::MAX
+                } else {
+                    prices.tokenizer.count(text)
+                })
+            }
+            ContentBlock::Image(_) => None,
+        });
     let each = equal_limit(texts.collect(), room_for_texts);
     for one in &mut unit.said {
-        shorten(one, each, &prices.tokenizer);
+        shorten_event(one, each, &prices.tokenizer);
     }
-    let cost = prices.unit(&unit);
+    let cost = prices.unit_price(&unit);
     (cost <= room).then_some((unit, cost))
 }
 
@@ -416,7 +430,7 @@ fn equal_limit(mut needs: Vec<usize>, room: usize) -> usize {
     room
 }
 
-fn leave_input_out(one: &mut SaidEvent) {
+fn drop_long_input(one: &mut ConversationEvent) {
     let position = one.position.0;
     if let Speech::Call(call) = &mut one.speech
         && call.input.len() > INPUT_BYTES_MAX
@@ -428,33 +442,34 @@ fn leave_input_out(one: &mut SaidEvent) {
 }
 
 /// Removes a client's summary of events that are all shown.
-fn drop_covered(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) {
+fn drop_covered_summaries(units: &mut Vec<Unit>, prices: &Prices<'_>, tokens: &mut usize) {
     if prices.events.is_some() {
         return;
     }
     let kept: BTreeSet<Position> = positions(units).collect();
     units.retain(|unit| {
-        let Some(SaidEvent { speech: Speech::Summary(_, covers), .. }) = unit.said.first() else {
+        let Some(ConversationEvent { speech: Speech::Summary(_, covers), .. }) = unit.said.first()
+        else {
             return true;
         };
         let shown = |range: &Range| kept.range(range.from..range.to).count() as u64 == range.len();
         let covered = !covers.is_empty() && covers.iter().all(shown);
         if covered {
-            *tokens = tokens.saturating_sub(prices.unit(unit));
+            *tokens = tokens.saturating_sub(prices.unit_price(unit));
         }
         !covered
     });
 }
 
 /// Returns the positions of a range that are not kept, with their reasons.
-fn dropped(
+fn dropped_ranges(
     events: &[Event],
     all_of: std::ops::Range<Position>,
     kept: &BTreeSet<Position>,
-    reasons: &HashMap<Position, Reason>,
-) -> Vec<(Range, Reason)> {
-    let mut all: Vec<(Range, Reason)> = Vec::new();
-    let mut push = |range: Range, reason: Reason| match all.last_mut() {
+    reasons: &HashMap<Position, OmissionReason>,
+) -> Vec<(Range, OmissionReason)> {
+    let mut all: Vec<(Range, OmissionReason)> = Vec::new();
+    let mut push = |range: Range, reason: OmissionReason| match all.last_mut() {
         _ if range.is_empty() => {}
         Some((last, same)) if last.to == range.from && *same == reason => last.to = range.to,
         _ => all.push((range, reason)),
@@ -462,20 +477,21 @@ fn dropped(
     let mut next = all_of.start;
     for event in events {
         pace::step();
-        push(Range::new(next, event.position), Reason::Budget);
+        push(Range::new(next, event.position), OmissionReason::Budget);
         next = event.position.plus(1);
         if !kept.contains(&event.position) {
-            let reason = reasons.get(&event.position).copied().unwrap_or(Reason::NotAMessage);
+            let reason =
+                reasons.get(&event.position).copied().unwrap_or(OmissionReason::NotAMessage);
             push(Range::new(event.position, next), reason);
         }
     }
-    push(Range::new(next, all_of.end), Reason::Budget);
+    push(Range::new(next, all_of.end), OmissionReason::Budget);
     all
 }
 
 /// Adds a note between the task and the rest on what is not shown.
-fn insert_gap_note(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
-    let budget = dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
+fn insert_gap_note(units: &mut Vec<Unit>, dropped: &[(Range, OmissionReason)]) {
+    let budget = dropped.iter().filter(|(_, reason)| *reason == OmissionReason::Budget);
     let gap = budget.max_by_key(|(range, _)| range.len()).map(|(range, _)| *range);
     let Some((gap, first)) = gap.zip(units.first().and_then(|unit| unit.said.first()).cloned())
     else {
@@ -485,14 +501,14 @@ fn insert_gap_note(units: &mut Vec<Unit>, dropped: &[(Range, Reason)]) {
         "[The events at positions {gap} of this session are not shown here; they can be read \
          from its log.]"
     );
-    let said = SaidEvent::made(&first, Speech::User(vec![ContentBlock::Text(text)]));
+    let said = ConversationEvent::with_speech(&first, Speech::User(vec![ContentBlock::Text(text)]));
     let place = units.iter().take_while(|unit| unit.position() < gap.from).count();
     units.insert(place, Unit { said: vec![said] });
 }
 
 /// Inserts the recalled message before the latest user message but after the first: the beginning
 /// stays unchanged for a prompt cache.
-fn insert_recalled(units: &mut Vec<Unit>, recalled: &Recalled) {
+fn insert_recalled(units: &mut Vec<Unit>, recalled: &RecalledText) {
     let of_user = |unit: &Unit| {
         let first = unit.said.first();
         unit.is_user()
@@ -505,7 +521,10 @@ fn insert_recalled(units: &mut Vec<Unit>, recalled: &Recalled) {
     let place = latest.or(first.map(|first| first + 1)).unwrap_or_else(system);
     let Some(like) = units.first().and_then(|unit| unit.said.first()).cloned() else { return };
     let text = ContentBlock::Text(recalled.text.clone());
-    units.insert(place, Unit { said: vec![SaidEvent::made(&like, Speech::User(vec![text]))] });
+    units.insert(
+        place,
+        Unit { said: vec![ConversationEvent::with_speech(&like, Speech::User(vec![text]))] },
+    );
 }
 
 fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
@@ -513,14 +532,14 @@ fn shown_events(units: &[Unit], events: &[Event]) -> Vec<Event> {
     let by_position: BTreeMap<Position, Event> = chosen_items
         .filter_map(|one| {
             let event = events.get(one.event?)?;
-            Some((one.position, Event { body: body_of(one, event), ..event.clone() }))
+            Some((one.position, Event { body: shown_body(one, event), ..event.clone() }))
         })
         .collect();
     by_position.into_values().collect()
 }
 
 /// Returns the event's body with the changed texts, without `raw`.
-fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
+fn shown_body(one: &ConversationEvent, event: &Event) -> Bytes {
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
     let has_raw = event.body.windows(RAW.len()).any(|part| part == RAW);
     if !one.changed && !has_raw {
@@ -537,7 +556,7 @@ fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
     }
     let (name, value) = match &one.speech {
         Speech::Call(call) => ("input", call.input.clone()),
-        _ => ("content", content_of(one.blocks()).to_string()),
+        _ => ("content", encode_content(one.blocks()).to_string()),
     };
     if let Ok(value) = RawValue::from_string(value) {
         members.insert(name.to_owned(), value);
@@ -545,7 +564,7 @@ fn body_of(one: &SaidEvent, event: &Event) -> Bytes {
     body::write(&members)
 }
 
-fn content_of(blocks: &[ContentBlock]) -> Value {
+fn encode_content(blocks: &[ContentBlock]) -> Value {
     if let [ContentBlock::Text(text)] = blocks {
         return json!(text);
     }

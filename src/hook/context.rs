@@ -5,13 +5,13 @@
 use serde_json::{Value, json};
 
 use crate::{
-    client::{Client, ClientError, Request, SessionWriter, session_path},
+    client::{Client, ClientError, HttpRequest, SessionWriter, session_path},
     event::{SessionId, kinds},
 };
 
-/// Most latest events that are scanned for the start of a context.
+/// Maximum number of latest events scanned for the start of a context.
 const MARKS_MAX: usize = 200;
-/// Most latest events that are scanned for news, and for the last event of a hook.
+/// Maximum number of latest events scanned for news, and for the last event of a hook.
 const NEWS_MAX: usize = 200;
 const LATEST_MAX: usize = 20;
 /// Types of events that are news for a model.
@@ -34,24 +34,24 @@ const NEWS: [&str; 12] = [
 pub(super) const RECALLED: &str = "recalled";
 
 /// Passages of other sessions.
-pub(super) struct Passages {
-    /// A line for each.
+pub(super) struct OtherPassages {
+    /// One line for each passage.
     pub(super) text: String,
     /// The event that records that the model received them.
     pub(super) event: Value,
 }
 
 /// Text given to a model.
-pub(super) struct Given {
+pub(super) struct InjectedText {
     /// The whole text, as the model receives it.
     pub(super) text: String,
-    /// The position up to which the model knows the session after it.
+    /// Position up to which the model knows the session once it has read the text.
     pub(super) until: Option<u64>,
-    /// The event that lists the passages of other sessions in it.
+    /// The event that lists the passages of other sessions in the text.
     pub(super) paged_in: Option<Value>,
 }
 
-impl Given {
+impl InjectedText {
     pub(super) fn new(text: String, until: Option<u64>) -> Self {
         Self { text, until, paged_in: None }
     }
@@ -59,23 +59,23 @@ impl Given {
 
 /// The current context of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Context {
-    /// The position where it began; 0 if the log has no start.
+pub(super) struct SessionContext {
+    /// Position where the context began; 0 if the log has no start.
     pub(super) begin: u64,
-    /// True if it began with a compaction.
+    /// True if the context began with a compaction.
     pub(super) is_compacted: bool,
-    /// The position up to which a hook gave it the session, if any.
+    /// Position up to which a hook gave the session to the model, if any.
     pub(super) given: Option<u64>,
-    /// The texts that hooks gave it.
+    /// The texts that hooks gave to the model.
     pub(super) texts: String,
-    /// True if it began with a copy of another session's conversation.
+    /// True if the context began with a copy of another session's conversation.
     pub(super) is_copy: bool,
-    /// True if a hook gave it passages that match the user's prompt.
+    /// True if a hook gave the model passages that match the user's prompt.
     pub(super) is_recalled: bool,
 }
 
-impl Context {
-    /// Reads it from the log, including this hook's event.
+impl SessionContext {
+    /// Reads the context from the log, including this hook's event.
     pub(super) async fn read(client: &Client, session: &SessionId) -> Result<Self, ClientError> {
         const MARKS: [&str; 6] = [
             kinds::SESSION_STATUS_RUNNING,
@@ -86,7 +86,7 @@ impl Context {
             kinds::MEMORY_PAGED_IN,
             kinds::SESSION_RESTORED,
         ];
-        let newest = latest(client, session, &MARKS, 0, MARKS_MAX).await?;
+        let newest = fetch_latest(client, session, &MARKS, 0, MARKS_MAX).await?;
         Ok(Self::fold(newest.iter().rev()))
     }
 
@@ -133,24 +133,25 @@ impl Context {
         context
     }
 
-    /// Returns events of others since the model was last given the session, or since its context
-    /// began; the newest first. The agent's own messages and calls are in its context.
-    pub(super) async fn news(
+    /// Fetches the events of other writers since the model last received the session, or since its
+    /// context began, newest first. The agent's own messages and calls are in its context.
+    pub(super) async fn fetch_news(
         &self,
         client: &Client,
         session: &SessionId,
     ) -> Result<Vec<Value>, ClientError> {
         let since = self.given.unwrap_or(self.begin);
-        let mut news = latest(client, session, &NEWS, since, NEWS_MAX).await?;
-        news.retain(|event| !is_of_hook(event));
+        let mut news = fetch_latest(client, session, &NEWS, since, NEWS_MAX).await?;
+        news.retain(|event| !is_recorded_by_hook(event));
         let is_of_model = |event: &Value| event.get("origin") == Some(&json!("model"));
         if news.iter().any(is_of_model) {
             // While the agent ran, a model's events are its own calls of this program's tools.
-            let all = latest(client, session, &[], 0, LATEST_MAX).await?;
-            let earlier = all.iter().skip_while(|event| is_of_hook(event) && is_start(event));
-            let ran = earlier.clone().find(|event| is_of_hook(event)).or(all.last());
-            let ran = ran.and_then(position).unwrap_or_default();
-            news.retain(|event| !is_of_model(event) || position(event) > Some(ran));
+            let all = fetch_latest(client, session, &[], 0, LATEST_MAX).await?;
+            let earlier =
+                all.iter().skip_while(|event| is_recorded_by_hook(event) && is_start_event(event));
+            let ran = earlier.clone().find(|event| is_recorded_by_hook(event)).or(all.last());
+            let ran = ran.and_then(event_position).unwrap_or_default();
+            news.retain(|event| !is_of_model(event) || event_position(event) > Some(ran));
         }
         Ok(news)
     }
@@ -161,9 +162,9 @@ impl Context {
         client: &Client,
         session: &SessionId,
         what: &str,
-        given: &Given,
+        given: &InjectedText,
     ) -> bool {
-        let Given { text, until, paged_in } = given;
+        let InjectedText { text, until, paged_in } = given;
         // Two hooks of one start make the same id: the store accepts the first.
         let before = match what {
             RECALLED => "-recalled".to_owned(),
@@ -191,29 +192,29 @@ impl Context {
     }
 }
 
-fn position(event: &Value) -> Option<u64> {
+fn event_position(event: &Value) -> Option<u64> {
     event.get("position").and_then(Value::as_u64)
 }
 
-fn is_start(event: &Value) -> bool {
+fn is_start_event(event: &Value) -> bool {
     event.get("type").is_some_and(|kind| kind == kinds::SESSION_STATUS_RUNNING)
 }
 
-/// Returns true if a hook recorded it, directly or from the program's transcript.
-fn is_of_hook(event: &Value) -> bool {
+/// Returns true if a hook recorded the event, directly or from the program's transcript.
+fn is_recorded_by_hook(event: &Value) -> bool {
     let id = event.get("id").and_then(Value::as_str).unwrap_or_default();
     ["hook_", "line-", "usage-"].iter().any(|begin| id.starts_with(begin))
 }
 
 /// Returns the latest events of the given types (all if empty) from a position on, newest first.
-pub(super) async fn latest(
+pub(super) async fn fetch_latest(
     client: &Client,
     session: &SessionId,
     types: &[&str],
     from: u64,
     limit: usize,
 ) -> Result<Vec<Value>, ClientError> {
-    let request = Request::get(session_path(session, "/events")).query("order", "desc");
+    let request = HttpRequest::get(session_path(session, "/events")).query("order", "desc");
     let request = request.query("from", from).query("limit", limit);
     let request = types.iter().fold(request, |asked, kind| asked.query("types[]", kind));
     let mut answer = client.json(request).await?;
@@ -228,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_context_begins_at_a_start_clear_or_compaction_but_not_a_resumption() {
+    fn a_context_begins_at_startup_clear_or_compaction_but_not_at_resume() {
         let start = |at: u64, source: &str| {
             let kind = "session.status_running";
             json!({ "position": at, "type": kind, "source": source })
@@ -255,9 +256,9 @@ mod tests {
                 Some(11),
             ),
         ] {
-            let given = Context { given: expected, ..Context::default() };
-            let context = Context { begin, is_compacted, ..given };
-            assert_eq!(Context::fold(events.iter()), context, "{events:?}");
+            let given = SessionContext { given: expected, ..SessionContext::default() };
+            let context = SessionContext { begin, is_compacted, ..given };
+            assert_eq!(SessionContext::fold(events.iter()), context, "{events:?}");
         }
     }
 }

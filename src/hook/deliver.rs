@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{
     delivery::{Delivery, SessionHead},
-    spool::{Spool, Unread},
+    spool::{Spool, SpoolReadError},
 };
 use crate::{
     api::sessions::CreateSession,
     client::{
-        BatchParts, Client, ClientError, IDEMPOTENCY_KEY, Obstacle, Request, SessionWriter,
+        BatchParts, Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, RefusalCause, SessionWriter,
         session_path,
     },
     env::Clock,
@@ -26,19 +26,19 @@ const NOT_FOUND: &str = "session_not_found";
 pub(super) enum Undelivered {
     /// A later attempt may succeed.
     Later(ClientError),
-    /// The session is gone; the event is dropped.
+    /// The session was deleted; the event is dropped.
     Gone(ClientError),
-    /// No attempt can succeed; a copy is kept.
+    /// No attempt can succeed; a copy is stored in `refused/`.
     Refused(ClientError),
 }
 
 /// Outcome of delivering the spooled events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Drained {
+pub struct DrainReport {
     /// Number of files delivered.
     pub delivered: usize,
     /// Number of unreadable files, moved to `refused/`.
-    pub aside: usize,
+    pub unreadable: usize,
     /// Reason for which the other files stay spooled.
     pub stopped: Option<String>,
 }
@@ -57,8 +57,8 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
         // The position right after this delivery, even if other events were written since.
         body.insert("at".to_owned(), json!(behind.to_string()));
     }
-    let request = Request::post(session_path(&session, "/checkpoints"));
-    let request = request.header(IDEMPOTENCY_KEY, delivery.name()).json(&body);
+    let request = HttpRequest::post(session_path(&session, "/checkpoints"));
+    let request = request.header(IDEMPOTENCY_KEY, delivery.id()).json(&body);
     client.send(request).await.map(drop).map_err(classify_error)
 }
 
@@ -112,8 +112,10 @@ async fn append(writer: &SessionWriter<'_>, events: &[String]) -> Result<Option<
 
 fn classify_error(error: ClientError) -> Undelivered {
     match error.obstacle() {
-        Obstacle::Gone if error.code() == "session_deleted" => Undelivered::Gone(error),
-        Obstacle::Store | Obstacle::Caller | Obstacle::Session => Undelivered::Later(error),
+        RefusalCause::Gone if error.code() == "session_deleted" => Undelivered::Gone(error),
+        RefusalCause::Store | RefusalCause::Caller | RefusalCause::Session => {
+            Undelivered::Later(error)
+        }
         _ => Undelivered::Refused(error),
     }
 }
@@ -130,13 +132,13 @@ pub async fn drain(
     spool: &Spool,
     clock: &dyn Clock,
     share: Duration,
-    drained: &mut Drained,
+    drained: &mut DrainReport,
 ) -> std::io::Result<()> {
     const PAUSE: Duration = Duration::from_millis(20);
     let begun = clock.monotonic();
     let is_over = || clock.monotonic().saturating_sub(begun) >= share;
     let Some(_right) = (loop {
-        match spool.take()? {
+        match spool.try_lock()? {
             Some(right) => break Some(right),
             None if spool.is_empty() => break None,
             None if is_over() => {
@@ -149,14 +151,14 @@ pub async fn drain(
         return Ok(());
     };
     let mut held = BTreeSet::new();
-    for path in spool.waiting() {
+    for path in spool.spooled_paths() {
         let delivery = match spool.read(&path) {
             Ok(delivery) if held.contains(&delivery.session) => continue,
             Ok(delivery) => delivery,
-            Err(Unread::Gone | Unread::Sealed) => continue,
-            Err(Unread::Broken) => {
+            Err(SpoolReadError::Gone | SpoolReadError::Sealed) => continue,
+            Err(SpoolReadError::Broken) => {
                 // A file that cannot be moved stays: it blocks nothing.
-                drained.aside += usize::from(spool.set_aside(&path).is_ok());
+                drained.unreadable += usize::from(spool.move_unreadable(&path).is_ok());
                 continue;
             }
         };
@@ -167,9 +169,9 @@ pub async fn drain(
         match deliver(client, &delivery).await {
             Ok(()) | Err(Undelivered::Gone(_)) => {}
             Err(Undelivered::Refused(_)) => {
-                spool.refuse(&delivery).map_err(std::io::Error::other)?;
+                spool.store_rejected(&delivery).map_err(std::io::Error::other)?;
             }
-            Err(Undelivered::Later(error)) if error.obstacle() == Obstacle::Session => {
+            Err(Undelivered::Later(error)) if error.obstacle() == RefusalCause::Session => {
                 held.insert(delivery.session);
                 continue;
             }
@@ -178,9 +180,9 @@ pub async fn drain(
                 return Ok(());
             }
         }
-        spool.forget(&path)?;
+        spool.remove_delivered(&path)?;
         drained.delivered += 1;
     }
-    spool.unpause();
+    spool.clear_failure();
     Ok(())
 }

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 /// The events and the checkpoint recorded for one event of an agent's program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
-    /// The session.
     pub(super) session: String,
     /// Title and metadata of the session that this event may create; `None` for an event that ends
     /// a session, which creates none.
@@ -35,21 +34,21 @@ pub(super) struct DeliveryMark {
 }
 
 impl Delivery {
-    /// Returns the id of its last event, which is unique to the delivery.
-    pub(super) fn name(&self) -> &str {
+    /// Returns the id of the last event, which identifies the delivery.
+    pub(super) fn id(&self) -> &str {
         let id = self.events.last().and_then(|event| event.get("id"));
         id.and_then(Value::as_str).unwrap_or("none")
     }
 
     /// Adds the names of the parent processes to the event of a start.
-    pub(super) fn say_process(&mut self, process: &[String]) {
+    pub(super) fn add_process_names(&mut self, process: &[String]) {
         let start = self.events.last_mut().and_then(Value::as_object_mut);
         let start = start.filter(|_| !process.is_empty());
         start.map(|start| start.insert("process".to_owned(), json!(process)));
     }
 
     /// Inserts an event before the others, once.
-    pub(super) fn begin_with(&mut self, event: Option<Value>) {
+    pub(super) fn prepend_event(&mut self, event: Option<Value>) {
         let Some(event) = event else { return };
         if self.events.first().and_then(|first| first.get("id")) != event.get("id") {
             self.events.insert(0, event);
@@ -60,7 +59,7 @@ impl Delivery {
         serde_json::to_string(self).expect("texts and JSON alone")
     }
 
-    pub(super) fn read(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 }

@@ -22,10 +22,10 @@ use crate::{
     event::{Timestamp, kinds},
 };
 
-/// Most pauses that are kept; above it the oldest of a session or with an end is removed.
+/// Maximum number of stored pauses; beyond it the oldest of a session or with an end is removed.
 const PAUSES_MAX: usize = 256;
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Most strings of a call that are examined, most words of a command line, and most bytes of a
+/// Maximum number of strings of a call examined, of words of a command line, and of bytes of a
 /// string that may be a path.
 const STRINGS_MAX: usize = 10_000;
 const WORDS_MAX: usize = 100_000;
@@ -53,40 +53,40 @@ pub struct Pause {
     from: i64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     to: Option<i64>,
-    /// The only directory that it applies to, with all below it.
+    /// The only directory that the pause applies to, with all below it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub directory: Option<PathBuf>,
-    /// The only session that it applies to.
+    /// The only session that the pause applies to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
 }
 
 impl Pause {
-    /// Returns its start.
+    /// Returns the start of the pause.
     #[must_use]
     pub fn from(&self) -> Timestamp {
         Timestamp(self.from)
     }
 
-    /// Returns its end; `None` if it is not set yet.
+    /// Returns the end of the pause; `None` if it is not set yet.
     #[must_use]
     pub fn to(&self) -> Option<Timestamp> {
         self.to.map(Timestamp)
     }
 
-    fn lasts_at(&self, at: Timestamp) -> bool {
+    fn is_active_at(&self, at: Timestamp) -> bool {
         self.from <= at.0 && self.to.is_none_or(|to| at.0 < to)
     }
 
-    fn is_about(&self, who: &Who) -> bool {
+    fn applies_to(&self, who: &WorkSession) -> bool {
         let session = self.session.as_ref().is_none_or(|own| *own == who.session);
         let inside = |directory: &PathBuf| who.directories.iter().any(|d| d.starts_with(directory));
         session && self.directory.as_ref().is_none_or(inside)
     }
 
-    /// Returns the event that reports it, once it is over.
+    /// Returns the event that reports the pause once it is over.
     #[must_use]
-    pub fn event(&self, at: Timestamp) -> Value {
+    pub fn gap_event(&self, at: Timestamp) -> Value {
         let why = match self.why {
             PauseReason::Paused => "recording was paused",
             PauseReason::Off => "recording was off",
@@ -110,19 +110,19 @@ impl Pause {
 
 /// Session and directories of the work.
 #[derive(Clone, Debug)]
-pub struct Who {
+pub struct WorkSession {
     session: String,
     /// Directories of the work, as named and with links resolved.
     directories: Vec<PathBuf>,
 }
 
-impl Who {
-    /// Creates it from a session and its directories.
+impl WorkSession {
+    /// Creates the value from a session and its directories.
     #[must_use]
     pub fn new<'a>(session: &str, directories: impl IntoIterator<Item = &'a str>) -> Self {
         let both = |path: &str| {
             let path = PathBuf::from(path);
-            [files::canonical(&path).ok(), Some(path)]
+            [files::canonicalize(&path).ok(), Some(path)]
         };
         let directories = directories.into_iter().flat_map(both).flatten().collect();
         Self { session: session.to_owned(), directories }
@@ -146,9 +146,9 @@ pub struct GlobError {
     problem: &'static str,
 }
 
-/// Gate that decides what may be recorded.
+/// Decides which events may be recorded.
 #[derive(Clone, Debug)]
-pub struct Gate {
+pub struct RecordingGate {
     on: bool,
     exclude: Vec<Regex>,
     home: Option<PathBuf>,
@@ -156,7 +156,7 @@ pub struct Gate {
     file: Option<PathBuf>,
 }
 
-impl Gate {
+impl RecordingGate {
     /// Creates a gate that, if `on`, admits all that no glob matches. Globs are separated by commas
     /// and may have `~`, `*`, `?` and `**`; a relative one matches at any depth, and each also
     /// matches all below it.
@@ -172,14 +172,14 @@ impl Gate {
         let globs = exclude.split(',').map(str::trim).filter(|glob| !glob.is_empty());
         let globs: Vec<String> =
             globs.map(|glob| expand_home(glob, home.as_deref())).collect::<Result<_, _>>()?;
-        let links = globs.iter().filter_map(|glob| without_links(glob));
+        let links = globs.iter().filter_map(|glob| resolve_links(glob));
         let exclude = globs.iter().cloned().chain(links).map(|glob| compile_glob(&glob));
         Ok(Self { on, exclude: exclude.collect::<Result<_, _>>()?, home, file })
     }
 
     /// Returns a gate that admits nothing.
     #[must_use]
-    pub fn closed() -> Self {
+    pub fn new_closed() -> Self {
         Self { on: false, exclude: Vec::new(), home: None, file: None }
     }
 
@@ -191,7 +191,7 @@ impl Gate {
 
     /// Returns the path of the list of pauses.
     #[must_use]
-    pub fn file(&self) -> Option<&Path> {
+    pub fn pauses_path(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
@@ -199,7 +199,7 @@ impl Gate {
     ///
     /// # Errors
     /// The error of the file system; `InvalidData` for a file that is not a list of pauses.
-    pub fn pauses(&self) -> io::Result<Vec<Pause>> {
+    pub fn read_pauses(&self) -> io::Result<Vec<Pause>> {
         let Some(file) = &self.file else { return Ok(Vec::new()) };
         match files::read(file, FILE_BYTES_MAX) {
             Err(error) if files::is_absent(&error) => Ok(Vec::new()),
@@ -211,10 +211,10 @@ impl Gate {
     /// Returns the user's pauses that are active at a time.
     ///
     /// # Errors
-    /// Those of [`Self::pauses`].
-    pub fn lasting(&self, at: Timestamp) -> io::Result<Vec<Pause>> {
-        let pauses = self.pauses()?.into_iter();
-        Ok(pauses.filter(|pause| pause.session.is_none() && pause.lasts_at(at)).collect())
+    /// Those of [`Self::read_pauses`].
+    pub fn active_pauses(&self, at: Timestamp) -> io::Result<Vec<Pause>> {
+        let pauses = self.read_pauses()?.into_iter();
+        Ok(pauses.filter(|pause| pause.session.is_none() && pause.is_active_at(at)).collect())
     }
 
     /// Starts a pause, of one directory or of all.
@@ -229,7 +229,7 @@ impl Gate {
     ) -> io::Result<()> {
         let to = to.map(|to| to.0);
         let pause = Pause { why: PauseReason::Paused, from: from.0, to, directory, session: None };
-        self.change(|pauses| pauses.push(pause))
+        self.update_pauses(|pauses| pauses.push(pause))
     }
 
     /// Ends the pauses of a directory, or all; returns their number.
@@ -239,22 +239,22 @@ impl Gate {
     pub fn unpause(&self, directory: Option<&Path>, at: Timestamp) -> io::Result<usize> {
         let is_meant = |pause: &&mut Pause| {
             let own = directory.is_none_or(|one| pause.directory.as_deref() == Some(one));
-            own && pause.session.is_none() && pause.lasts_at(at)
+            own && pause.session.is_none() && pause.is_active_at(at)
         };
-        self.change(|pauses| {
+        self.update_pauses(|pauses| {
             let ended = pauses.iter_mut().filter(is_meant);
             ended.map(|pause| pause.to = Some(at.0)).count()
         })
     }
 
     /// Changes the list under its file lock.
-    fn change<T>(&self, change: impl FnOnce(&mut Vec<Pause>) -> T) -> io::Result<T> {
+    fn update_pauses<T>(&self, change: impl FnOnce(&mut Vec<Pause>) -> T) -> io::Result<T> {
         let file = self.file.as_ref().ok_or(io::ErrorKind::NotFound)?;
         if let Some(directory) = file.parent() {
             files::create_dir(directory)?;
         }
-        let _locked = files::lock_beside(file)?;
-        let mut pauses = self.pauses()?;
+        let _locked = files::acquire_file_lock(file)?;
+        let mut pauses = self.read_pauses()?;
         let changed = change(&mut pauses);
         while pauses.len() > PAUSES_MAX {
             let is_over = |pause: &Pause| pause.session.is_some() || pause.to.is_some();
@@ -269,27 +269,27 @@ impl Gate {
     /// Decides if an event of a session may be recorded. The first refused event starts a pause of
     /// the session, the next admitted one ends it.
     #[must_use]
-    pub fn admit(&self, who: &Who, at: Timestamp) -> Admission {
-        let Ok(pauses) = self.pauses() else { return Admission::Refused };
-        let is_own = |pause: &Pause| pause.session.is_some() && pause.is_about(who);
+    pub fn admit(&self, who: &WorkSession, at: Timestamp) -> Admission {
+        let Ok(pauses) = self.read_pauses() else { return Admission::Refused };
+        let is_own = |pause: &Pause| pause.session.is_some() && pause.applies_to(who);
         let is_open = pauses.iter().any(|pause| is_own(pause) && pause.to.is_none());
-        let by_person = |pause: &&Pause| pause.session.is_none() && pause.is_about(who);
-        let paused = pauses.iter().filter(by_person).find(|pause| pause.lasts_at(at));
+        let by_person = |pause: &&Pause| pause.session.is_none() && pause.applies_to(who);
+        let paused = pauses.iter().filter(by_person).find(|pause| pause.is_active_at(at));
         let refused = match paused {
             Some(pause) => Some((PauseReason::Paused, pause.from)),
             None if !self.on => Some((PauseReason::Off, at.0)),
             None => {
-                let excluded = who.directories.iter().any(|path| self.excludes(path));
+                let excluded = who.directories.iter().any(|path| self.is_excluded(path));
                 excluded.then_some((PauseReason::Excluded, at.0))
             }
         };
         match refused {
             None if !is_open => Admission::Admitted(None),
             None => {
-                // One of concurrent hooks ends it. If none can, its range stays unrecorded.
+                // One of several concurrent hooks ends it. If none can, its range stays unrecorded.
                 let over = |one: &Pause| one.to.filter(|to| by_person(&one) && *to <= at.0);
                 let over = pauses.iter().filter_map(over).max();
-                let ended = self.change(|pauses| {
+                let ended = self.update_pauses(|pauses| {
                     let pause = pauses.iter_mut().find(|one| is_own(one) && one.to.is_none())?;
                     // The session's pause ends with the user's pause, not only at the next event.
                     let over =
@@ -304,7 +304,7 @@ impl Gate {
                 let session = Some(who.session.clone());
                 let pause = Pause { why, from, to: None, directory: None, session };
                 // The event stays refused if the pause cannot be written.
-                let _ = self.change(|pauses| {
+                let _ = self.update_pauses(|pauses| {
                     if !pauses.iter().any(|one| is_own(one) && one.to.is_none()) {
                         pauses.push(pause);
                     }
@@ -316,24 +316,27 @@ impl Gate {
 
     /// Returns a filter for the lines of a session's transcript, by time and directory. A line
     /// without a time is not read if the session had a pause.
-    pub fn past(&self, who: &Who) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
+    pub fn transcript_filter(
+        &self,
+        who: &WorkSession,
+    ) -> impl Fn(Option<Timestamp>, Option<&str>) -> bool + use<> {
         let gate = self.clone();
-        let pauses = self.pauses().map(|pauses| {
-            let own = pauses.into_iter().filter(|pause| pause.is_about(who));
+        let pauses = self.read_pauses().map(|pauses| {
+            let own = pauses.into_iter().filter(|pause| pause.applies_to(who));
             own.collect::<Vec<Pause>>()
         });
         move |at, directory| {
             let Ok(pauses) = &pauses else { return false };
             let paused = match at {
-                Some(at) => pauses.iter().any(|pause| pause.lasts_at(at)),
+                Some(at) => pauses.iter().any(|pause| pause.is_active_at(at)),
                 None => !pauses.is_empty(),
             };
-            !paused && !directory.is_some_and(|path| gate.excludes(Path::new(path)))
+            !paused && !directory.is_some_and(|path| gate.is_excluded(Path::new(path)))
         }
     }
 
     /// Returns true if a path, or a directory above it, is excluded.
-    fn excludes(&self, path: &Path) -> bool {
+    fn is_excluded(&self, path: &Path) -> bool {
         let text = path.to_string_lossy();
         self.exclude.iter().any(|glob| glob.is_match(&text))
     }
@@ -342,12 +345,12 @@ impl Gate {
     /// word of a command line. A path that a command computes is not recognised. An input that
     /// cannot be examined counts as naming one.
     #[must_use]
-    pub fn withholds(&self, input: Option<&Value>, directory: Option<&str>) -> bool {
+    pub fn excludes_call(&self, input: Option<&Value>, directory: Option<&str>) -> bool {
         if self.exclude.is_empty() {
             return false;
         }
         let Some(input) = input else { return true };
-        if directory.is_some_and(|path| self.excludes(Path::new(path))) {
+        if directory.is_some_and(|path| self.is_excluded(Path::new(path))) {
             return true;
         }
         let mut left = vec![(input, false)];
@@ -405,8 +408,9 @@ impl Gate {
             _ => Path::new(text.strip_prefix("file://").unwrap_or(text)).to_path_buf(),
         };
         let path =
-            files::without_dots(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
-        self.excludes(&path) || files::canonical(&path).is_ok_and(|path| self.excludes(&path))
+            files::remove_dots(&directory.map_or_else(PathBuf::new, PathBuf::from).join(path));
+        self.is_excluded(&path)
+            || files::canonicalize(&path).is_ok_and(|path| self.is_excluded(&path))
     }
 }
 
@@ -423,7 +427,7 @@ fn expand_home(glob: &str, home: Option<&Path>) -> Result<String, GlobError> {
 }
 
 /// Resolves the links in a glob's literal prefix; `None` if that changes nothing.
-fn without_links(glob: &str) -> Option<String> {
+fn resolve_links(glob: &str) -> Option<String> {
     let wild = glob.find(['*', '?']).unwrap_or(glob.len());
     let plain = glob.get(..wild).filter(|plain| plain.starts_with('/'))?;
     let (there, rest) = match wild == glob.len() {
@@ -433,7 +437,7 @@ fn without_links(glob: &str) -> Option<String> {
             (there, glob.get(there.len()..).unwrap_or_default())
         }
     };
-    let found = files::resolved(Path::new(there)).ok()?.display().to_string();
+    let found = files::resolve(Path::new(there)).ok()?.display().to_string();
     Some(format!("{found}{rest}")).filter(|other| other != glob)
 }
 

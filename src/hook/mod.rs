@@ -29,13 +29,13 @@ use crate::{
     client::{Client, ClientError},
     env::{Clock, Entropy, project::Project},
     event::limits,
-    secrets::{Masked, Recogniser},
+    secrets::{MaskedText, Recogniser},
 };
-pub use deliver::{Drained, drain};
+pub use deliver::{DrainReport, drain};
 pub use delivery::Delivery;
-pub use gate::{Admission, Gate, GlobError, Pause, PauseReason, Who};
-pub use lenient::Input;
-pub use payload::{Payload, Unreadable};
+pub use gate::{Admission, GlobError, Pause, PauseReason, RecordingGate, WorkSession};
+pub use lenient::HookInput;
+pub use payload::{Payload, PayloadError};
 pub use spool::{Keys, Spool, SpoolError};
 pub use tail::Transcripts;
 
@@ -46,7 +46,7 @@ const DRAIN_PART: u32 = 2;
 /// Upper bound of the configured wait: the agent's program gives a hook ten seconds, and an event
 /// must be spooled before they are over.
 const WAIT_MAX: Duration = Duration::from_secs(8);
-/// The same at the end of a session, for which Codex gives three seconds.
+/// Upper bound of the wait at the end of a session, for which Codex gives three seconds.
 const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
 /// After a failure no hook tries to deliver for this many times its wait: an agent must not wait at
 /// each of its events.
@@ -74,9 +74,9 @@ pub struct Hook {
     pub home: Option<PathBuf>,
     /// Time for which the agent waits at an event; after it the event is spooled.
     pub wait: Duration,
-    /// Most tokens of an answer; 0 for no answer.
+    /// Maximum tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
-    /// Most tokens of passages of earlier sessions; 0 for none.
+    /// Maximum tokens of passages of earlier sessions; 0 for none.
     pub recall_max: usize,
     /// Time for which the agent waited already: for reading the input and removing its secrets.
     pub spent: Duration,
@@ -86,7 +86,7 @@ pub struct Hook {
 
 /// Outcome of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct HookOutcome {
     /// The agent's session.
     pub session: String,
     /// Number of events recorded now or earlier.
@@ -101,7 +101,7 @@ pub struct Done {
 
 impl Hook {
     /// Records an event and returns the answer for the agent's program; errors are in the outcome.
-    pub async fn run(&self, payload: &Payload) -> Done {
+    pub async fn run(&self, payload: &Payload) -> HookOutcome {
         let mut salt = [0; 16];
         self.entropy.fill(&mut salt);
         let directory = self.directory.as_deref().or_else(|| payload.text("cwd"));
@@ -111,26 +111,28 @@ impl Hook {
         let own = directory.map(project).filter(|project| !project.shared);
         let workspace = own.map(|project| project.workspace()).filter(fits);
         let at = self.clock.now();
-        let mut delivery = vocabulary::delivery(payload, workspace.as_deref(), at, salt);
+        let mut delivery = vocabulary::build_delivery(payload, workspace.as_deref(), at, salt);
         if payload.name() == "SessionStart" {
-            delivery.say_process(&self.process);
+            delivery.add_process_names(&self.process);
         }
-        let mut done = Done { session: delivery.session.to_string(), ..Done::default() };
+        let mut done =
+            HookOutcome { session: delivery.session.to_string(), ..HookOutcome::default() };
         let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
         // A prompt gets passages only if that costs the agent no extra wait.
         let is_patient = wanted.is_some_and(|what| what != recovery::ContextKind::Near);
         let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
-        let ends = payload.name() == "SessionEnd" && payload.agent() == payload::Agent::Codex;
+        let ends = payload.name() == "SessionEnd" && payload.agent() == payload::HookAgent::Codex;
         let most = if ends { END_WAIT_MAX } else { WAIT_MAX };
         let wait = wait.min(most.saturating_sub(self.spent));
         let is_late = self.spent >= most;
-        let paused = !is_patient && self.spool.is_paused(at.plus_micros(-self.pause_micros()));
+        let paused = !is_patient
+            && self.spool.has_failed_since(at.plus_micros(-self.failure_pause_micros()));
         let begun = self.clock.monotonic();
-        let mut drained = Drained::default();
+        let mut drained = DrainReport::default();
         let outcome = match paused || is_late {
             true => Err(None),
             false => {
-                let recorded = self.record_within(wait, payload, &mut delivery, &mut drained);
+                let recorded = self.record_with_timeout(wait, payload, &mut delivery, &mut drained);
                 recorded.await.map_err(Some)
             }
         };
@@ -140,7 +142,7 @@ impl Hook {
                 done.trouble = trouble;
             }
             Err(why) => {
-                delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(at)));
+                delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(at)));
                 // A hook that delivered something does not pause the others.
                 let failed = why.is_some() && drained.delivered == 0;
                 self.spool_event(&delivery, why, failed, &mut done);
@@ -149,7 +151,7 @@ impl Hook {
                 }
             }
         }
-        if drained.aside > 0 {
+        if drained.unreadable > 0 {
             let before = done.trouble.take().map_or_else(String::new, |trouble| trouble + "; ");
             let aside = format!("{before}unreadable events are in {}/refused now", self.spool);
             done.trouble = Some(aside);
@@ -160,7 +162,7 @@ impl Hook {
             let asked = recovery::recover(client, budgets, payload, workspace.as_deref());
             match tokio::time::timeout(left, asked).await {
                 Ok(Ok(text)) => {
-                    done.answer = text.map(|text| answer(payload, self.secrets.masked(&text)))
+                    done.answer = text.map(|text| context_answer(payload, self.secrets.mask(&text)))
                 }
                 Ok(Err(error)) => done.trouble = Some(format!("no context for the model: {error}")),
                 Err(_) => done.trouble = Some("no context for the model: too slow".to_owned()),
@@ -169,16 +171,16 @@ impl Hook {
         done
     }
 
-    fn pause_micros(&self) -> i64 {
+    fn failure_pause_micros(&self) -> i64 {
         i64::try_from((self.wait * PAUSE_TIMES).as_micros()).unwrap_or(i64::MAX)
     }
 
-    async fn record_within(
+    async fn record_with_timeout(
         &self,
         wait: Duration,
         payload: &Payload,
         delivery: &mut Delivery,
-        drained: &mut Drained,
+        drained: &mut DrainReport,
     ) -> Result<Option<String>, String> {
         let client = self.client.as_ref().map_err(String::clone)?;
         match tokio::time::timeout(wait, self.drain_and_record(client, payload, delivery, drained))
@@ -195,7 +197,7 @@ impl Hook {
         client: &Client,
         payload: &Payload,
         delivery: &mut Delivery,
-        drained: &mut Drained,
+        drained: &mut DrainReport,
     ) -> Result<Option<String>, String> {
         if !self.spool.is_empty() {
             let (spool, share) = (&self.spool, self.wait / DRAIN_PART);
@@ -206,25 +208,32 @@ impl Hook {
             }
         }
         // Without an owner the transcript stays unread: the next event reads it.
-        let unread = tail::add(client, &self.transcripts, payload, delivery).await.err();
-        delivery.begin_with(self.gap.as_ref().map(|gap| gap.event(self.clock.now())));
+        let unread =
+            tail::add_transcript_events(client, &self.transcripts, payload, delivery).await.err();
+        delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(self.clock.now())));
         match deliver::deliver(client, delivery).await {
             Ok(()) => Ok(unread),
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),
-            Err(deliver::Undelivered::Gone(error)) => Ok(Some(not_kept_message(&error))),
+            Err(deliver::Undelivered::Gone(error)) => Ok(Some(rejected_message(&error))),
             Err(deliver::Undelivered::Refused(error)) => {
-                self.spool.refuse(delivery).map_err(|error| error.to_string())?;
-                Ok(Some(not_kept_message(&error)))
+                self.spool.store_rejected(delivery).map_err(|error| error.to_string())?;
+                Ok(Some(rejected_message(&error)))
             }
         }
     }
 
     /// Spools the event; after a failure other hooks pause before they try.
-    fn spool_event(&self, delivery: &Delivery, why: Option<String>, failed: bool, done: &mut Done) {
+    fn spool_event(
+        &self,
+        delivery: &Delivery,
+        why: Option<String>,
+        failed: bool,
+        done: &mut HookOutcome,
+    ) {
         let place = self.spool.put(delivery, self.clock.now());
         if failed {
             // An error is ignored: the next event tries for itself.
-            let _ = self.spool.pause(self.clock.now());
+            let _ = self.spool.record_failure(self.clock.now());
         }
         done.trouble = match (place, why) {
             (Ok(place), Some(why)) => {
@@ -240,12 +249,12 @@ impl Hook {
     }
 }
 
-fn not_kept_message(error: &ClientError) -> String {
+fn rejected_message(error: &ClientError) -> String {
     format!("the session does not take this event: {error}")
 }
 
 /// Returns the output that gives the model a text as context.
-fn answer(payload: &Payload, text: Masked) -> Value {
+fn context_answer(payload: &Payload, text: MaskedText) -> Value {
     let text = text.into_text();
     json!({
         "hookSpecificOutput": { "hookEventName": payload.name(), "additionalContext": text },

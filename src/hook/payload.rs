@@ -7,21 +7,21 @@ use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use super::{
-    gate::{Gate, Who},
-    lenient::{self, Input, LEVELS_MAX},
+    gate::{RecordingGate, WorkSession},
+    lenient::{self, HookInput, LEVELS_MAX},
 };
 use crate::{
-    event::{EventId, OfContent, SessionId, json, limits},
-    secrets::{Recogniser, Report},
+    event::{ContentId, EventId, SessionId, json, limits},
+    secrets::{MaskingReport, Recogniser},
 };
 
 /// Reason for which an event cannot be recorded at all.
 #[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
-    /// It is not JSON.
+pub enum PayloadError {
+    /// The input is not JSON.
     #[error("standard input is not a hook's event: {0}")]
     Json(#[from] serde_json::Error),
-    /// A member that every event has is missing.
+    /// A required member is missing.
     #[error("standard input is not a hook's event: it has no {0}")]
     Lacks(&'static str),
 }
@@ -42,15 +42,15 @@ pub struct Payload {
 
 /// Program that wrote an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agent {
+pub(super) enum HookAgent {
     /// Claude Code, and programs with the same format.
     ClaudeCode,
     /// Codex.
     Codex,
 }
 
-impl Agent {
-    /// Returns its name in metadata.
+impl HookAgent {
+    /// Returns the name of the program in metadata.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::ClaudeCode => "claude-code",
@@ -58,7 +58,7 @@ impl Agent {
         }
     }
 
-    /// Returns its name in titles.
+    /// Returns the name of the program in titles.
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::ClaudeCode => "Claude Code",
@@ -72,7 +72,7 @@ const MANY: &str = "it has more values or levels than the store takes";
 
 /// Reason for which the strict parser rejects an input.
 #[derive(Debug, thiserror::Error)]
-enum Odd {
+enum StrictError {
     #[error(transparent)]
     Json(#[from] serde_json::Error),
     #[error("{DEEP}")]
@@ -81,7 +81,7 @@ enum Odd {
     Many,
 }
 
-/// Members kept of a call whose input and result are withheld.
+/// Members that stay when the input and the result of a call are removed.
 const OF_A_CALL: [&str; 13] = [
     "session_id",
     "hook_event_name",
@@ -99,14 +99,18 @@ const OF_A_CALL: [&str; 13] = [
 ];
 
 /// Parses the text with its secrets removed.
-fn clean(text: &str, secrets: &Recogniser, report: &mut Report) -> Result<Value, Odd> {
-    let text = json::tree(text).ok_or(Odd::Many)?;
+fn parse_masked(
+    text: &str,
+    secrets: &Recogniser,
+    report: &mut MaskingReport,
+) -> Result<Value, StrictError> {
+    let text = json::check(text).ok_or(StrictError::Many)?;
     // Invalid JSON is repaired before the slow secret rules run.
     let _: IgnoredAny = serde_json::from_str(text)?;
-    let clean = secrets.json(text, report);
+    let clean = secrets.mask_json(text, report);
     let value = serde_json::from_str(clean.as_deref().unwrap_or(text))?;
-    let depth = json::weigh(text.as_bytes(), usize::MAX).depth;
-    if depth <= LEVELS_MAX { Ok(value) } else { Err(Odd::Deep) }
+    let depth = json::measure(text.as_bytes(), usize::MAX).depth;
+    if depth <= LEVELS_MAX { Ok(value) } else { Err(StrictError::Deep) }
 }
 
 impl Payload {
@@ -114,58 +118,58 @@ impl Payload {
     /// is read as far as possible.
     ///
     /// # Errors
-    /// [`Unreadable`].
-    pub fn read(input: &Input, secrets: &Recogniser) -> Result<Self, Unreadable> {
+    /// [`PayloadError`].
+    pub fn read(input: &HookInput, secrets: &Recogniser) -> Result<Self, PayloadError> {
         let text = String::from_utf8_lossy(&input.bytes);
-        let mut report = Report::default();
-        let (value, mended) = match clean(&text, secrets, &mut report) {
+        let mut report = MaskingReport::default();
+        let (value, mended) = match parse_masked(&text, secrets, &mut report) {
             Ok(value) => {
                 let foreign = matches!(text, Cow::Owned(_)).then(|| "it is not UTF-8".to_owned());
                 (value, foreign)
             }
             Err(why) => {
-                let Some(members) = lenient::object(&text) else {
+                let Some(members) = lenient::parse_object(&text) else {
                     return Err(match why {
-                        Odd::Json(error) => error.into(),
-                        Odd::Deep | Odd::Many => Unreadable::Lacks("members"),
+                        StrictError::Json(error) => error.into(),
+                        StrictError::Deep | StrictError::Many => PayloadError::Lacks("members"),
                     });
                 };
                 let members = Value::Object(members).to_string();
-                report = Report::default();
-                let value = clean(&members, secrets, &mut report);
-                (value.map_err(|_| Unreadable::Lacks("members"))?, Some(why.to_string()))
+                report = MaskingReport::default();
+                let value = parse_masked(&members, secrets, &mut report);
+                (value.map_err(|_| PayloadError::Lacks("members"))?, Some(why.to_string()))
             }
         };
         let is_cut = mended.is_some() || input.cut_from.is_some();
-        let value = if is_cut { lenient::without_loose_ends(value) } else { value };
+        let value = if is_cut { lenient::drop_cut_ends(value) } else { value };
         let redactions = serde_json::from_str(&report.to_json()).ok();
         let redactions = redactions.filter(|_| !report.is_empty());
-        let Value::Object(members) = value else { return Err(Unreadable::Lacks("members")) };
+        let Value::Object(members) = value else { return Err(PayloadError::Lacks("members")) };
         let text = |name: &'static str| {
             let text = members.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
-            text.ok_or(Unreadable::Lacks(name))
+            text.ok_or(PayloadError::Lacks(name))
         };
         let (name, session) = (text("hook_event_name")?.to_owned(), text("session_id")?);
         // An invalid session id is replaced with one derived from it.
         let session = SessionId::new(session)
             .or_else(|_| SessionId::new(&format!("hook-{}", blake3::hash(session.as_bytes()))));
-        let session = session.map_err(|_| Unreadable::Lacks("session_id"))?;
+        let session = session.map_err(|_| PayloadError::Lacks("session_id"))?;
         let long = mended.is_some() && input.bytes.len() > limits::EVENT_BYTES_MAX;
         let cut_from = input.cut_from.or_else(|| long.then_some(input.bytes.len() as u64));
         Ok(Self { members, session, name, redactions, mended, cut_from })
     }
 
-    /// Returns session and directories of the work: the program's directory, and the current one.
+    /// Returns the session and its directories: the program's directory, and the current one.
     #[must_use]
-    pub fn who(&self, directory: Option<&str>) -> Who {
-        Who::new(self.session.as_str(), directory.into_iter().chain(self.text("cwd")))
+    pub fn work_session(&self, directory: Option<&str>) -> WorkSession {
+        WorkSession::new(self.session.as_str(), directory.into_iter().chain(self.text("cwd")))
     }
 
     /// Removes input and result of a call that names an excluded path.
     #[must_use]
-    pub fn withheld(mut self, gate: &Gate) -> Self {
+    pub fn without_excluded_input(mut self, gate: &RecordingGate) -> Self {
         let input = self.get("tool_input");
-        if input.is_some() && gate.withholds(input, self.text("cwd")) {
+        if input.is_some() && gate.excludes_call(input, self.text("cwd")) {
             self.members.retain(|name, _| OF_A_CALL.contains(&name.as_str()));
             self.members.insert("withheld".to_owned(), "excluded".into());
             // Both may quote the withheld input.
@@ -192,7 +196,6 @@ impl Payload {
         &self.name
     }
 
-    /// Returns all members.
     pub(super) fn members(&self) -> &Map<String, Value> {
         &self.members
     }
@@ -203,7 +206,7 @@ impl Payload {
     }
 
     /// Returns the reason for which the input was read leniently.
-    pub(super) fn mended(&self) -> Option<&str> {
+    pub(super) fn lenient_reason(&self) -> Option<&str> {
         self.mended.as_deref()
     }
 
@@ -222,15 +225,19 @@ impl Payload {
         self.get(name)?.as_str().filter(|text| !text.is_empty())
     }
 
-    /// Returns the program that wrote it: Codex counts turns, Claude Code prompts.
-    pub(super) fn agent(&self) -> Agent {
+    /// Returns the program that wrote the event: Codex counts turns, Claude Code prompts.
+    pub(super) fn agent(&self) -> HookAgent {
         let path = self.text("transcript_path").unwrap_or_default();
         let codex = self.get("turn_id").is_some() || path.contains("rollout-");
-        if codex && self.get("prompt_id").is_none() { Agent::Codex } else { Agent::ClaudeCode }
+        if codex && self.get("prompt_id").is_none() {
+            HookAgent::Codex
+        } else {
+            HookAgent::ClaudeCode
+        }
     }
 
-    /// Returns the id of one of its events. An id of the program makes it equal in each report (two
-    /// settings files may both run this hook); without one it is made from `salt`.
+    /// Returns the id of log event number `part`. With an id of the program every report gets the
+    /// same id (two settings files may both run this hook); otherwise it is derived from `salt`.
     pub(super) fn event_id(&self, salt: [u8; 16], part: usize) -> EventId {
         let own = match &*self.name {
             "UserPromptSubmit" => self.text("prompt_id").or(self.text("turn_id")),
@@ -248,7 +255,7 @@ impl Payload {
         let hex = hash.finalize().to_hex();
         let hash = hex.get(..32).unwrap_or_default();
         let part = if part == 0 { String::new() } else { format!("-{part}") };
-        let id = OfContent { name: "hook_", hash, part: &part }.sent();
+        let id = ContentId { name: "hook_", hash, part: &part }.to_sent_id();
         EventId::new(&id).expect("letters, digits and lines alone")
     }
 }

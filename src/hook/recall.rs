@@ -4,31 +4,31 @@
 
 use serde_json::{Value, json};
 
-use super::context::Passages;
+use super::context::OtherPassages;
 use crate::{
     api::search::{Hit, SearchBody},
-    client::{Client, Request},
+    client::{Client, HttpRequest},
     event::{Origin, SessionId, kinds},
-    verbs::{NoQuery, Nowhere, search::SearchWith},
-    wire::{TOKEN_BYTES_LEAST, passage, quote, recall_words},
+    verbs::{NoParams, NoQuery, search::SearchByBody},
+    wire::{TOKEN_BYTES_LEAST, format_passage, quote, recall_words},
 };
 
-/// Most passages.
+/// Maximum number of passages.
 const PASSAGES_MAX: usize = 4;
 /// Milliseconds that the search may wait for events that are not indexed yet.
 const WAIT_MS: u64 = 700;
-/// Least terms of a query.
+/// Minimum number of terms of a query.
 const WORDS_MIN: usize = 2;
 
 /// Returns passages of other sessions of the workspace within the budget of tokens, without those
 /// in `given`; `None` if none match or the search fails: the model does not wait for a retry.
-pub(super) async fn recalled(
+pub(super) async fn recall_passages(
     client: &Client,
     session: &SessionId,
     workspace: &str,
     words: Vec<String>,
     (tokens, given): (usize, &str),
-) -> Option<Passages> {
+) -> Option<OtherPassages> {
     if words.len() < WORDS_MIN || tokens == 0 {
         return None;
     }
@@ -42,17 +42,17 @@ pub(super) async fn recalled(
         given: given.to_owned(),
         ..SearchBody::default()
     };
-    let request = Request::from_verb::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
-    let found = client.ask::<SearchWith>(request).await.ok()?;
+    let request = HttpRequest::from_verb::<SearchByBody>(&NoParams {}, &NoQuery {}, &asked);
+    let found = client.ask::<SearchByBody>(request).await.ok()?;
     (!found.hits.is_empty()).then(|| format_passages(&found.hits))
 }
 
 /// Formats each passage as a line, and builds the event that lists the passages.
-fn format_passages(hits: &[Hit]) -> Passages {
+fn format_passages(hits: &[Hit]) -> OtherPassages {
     let line = |hit: &Hit| {
         let by = hit.who.as_deref().filter(|who| !who.is_empty());
-        let by = quote::inline(by.unwrap_or_else(|| hit.origin.text(Origin::as_str)));
-        passage((Some(&hit.session), hit.position), hit.at, &by, &hit.snippet.text) + "\n"
+        let by = quote::escape_inline(by.unwrap_or_else(|| hit.origin.text(Origin::as_str)));
+        format_passage((Some(&hit.session), hit.position), hit.at, &by, &hit.snippet.text) + "\n"
     };
     let text: String = hits.iter().map(line).collect();
     let block = |hit: &Hit| {
@@ -63,11 +63,11 @@ fn format_passages(hits: &[Hit]) -> Passages {
     let tokens = text.len() / TOKEN_BYTES_LEAST;
     let kind = kinds::MEMORY_PAGED_IN;
     let event = json!({ "type": kind, "blocks": blocks, "tokens": tokens, "by": "hook" });
-    Passages { text, event }
+    OtherPassages { text, event }
 }
 
 /// Returns the search terms of the task, the latest instruction and the plan's current step.
-pub(super) fn words_of(view: &Value) -> Vec<String> {
+pub(super) fn recall_terms(view: &Value) -> Vec<String> {
     let instructions = view.get("instructions").and_then(Value::as_array);
     let latest = instructions.and_then(|all| all.last()?.get("text")?.as_str());
     let texts = [

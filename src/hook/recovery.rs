@@ -6,33 +6,33 @@ use serde_json::{Value, json};
 
 use super::{
     Payload,
-    context::{Context, Given, Passages, RECALLED, latest},
-    recall::{recalled, words_of},
+    context::{InjectedText, OtherPassages, RECALLED, SessionContext, fetch_latest},
+    recall::{recall_passages, recall_terms},
 };
 use crate::{
     api::handoff::StartRequest,
-    client::{Client, ClientError, Request},
+    client::{Client, ClientError, HttpRequest},
     event::{SessionId, kinds},
     verbs::{
-        InSession, InWorkspace, NoQuery,
+        NoQuery, SessionPath, WorkspacePath,
         handoff::StartWork,
-        views::{Continuation, ContinuationQuery},
+        views::{ContinuationQuery, ViewContinuation},
     },
-    wire::{BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, framed, quote, recall_words},
+    wire::{BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, quote, recall_words, wrap_in_frame},
 };
 
-/// Most characters of an answer: programs cut it above some ten thousand.
+/// Maximum characters of an answer: programs truncate it at about ten thousand.
 const CHARS_MAX: usize = 9_500;
 /// The smallest budget of a view, in tokens.
 const TOKENS_MIN: usize = 400;
 /// The format of the requested views.
 const TEXT: &str = "text";
-/// Most tokens for a new session, and for passages that match the first prompts.
+/// Maximum tokens for a new session, and for passages that match the first prompts.
 const START_TOKENS: usize = 700;
 const NEAR_TOKENS: usize = 900;
-/// First prompts of a context that are searched for passages.
+/// Number of first prompts of a context for which passages are searched.
 const PROMPTS: usize = 3;
-/// Most characters shown of an event.
+/// Maximum characters shown of an event.
 const NEWS_CHARS: usize = 600;
 /// Divisor of the budget: the largest part for passages of earlier sessions.
 const RECALL_PART: usize = 4;
@@ -43,7 +43,7 @@ const TAIL: &str = "get_research_session (no id needed) tells more, get_events r
 /// Reason for which a model gets context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ContextKind {
-    /// Its session continues, but its context is lost.
+    /// The session continues, but the model lost its context.
     Own,
     /// A new session of a project with earlier sessions.
     Before,
@@ -69,7 +69,7 @@ pub(super) async fn recover(
     workspace: Option<&str>,
 ) -> Result<Option<String>, ClientError> {
     let session = payload.session();
-    let context = Context::read(client, session).await?;
+    let context = SessionContext::read(client, session).await?;
     let is_resumed = payload.text("source") == Some("resume");
     let is_given = context.given.is_some();
     let what = match needed_context(payload) {
@@ -83,13 +83,13 @@ pub(super) async fn recover(
     let mut tokens = tokens_max.clamp(TOKENS_MIN, CHARS_MAX / 2);
     let given = loop {
         let made = match what {
-            "news" => unseen_events(client, session, &context, tokens).await?,
+            "news" => describe_unseen_events(client, session, &context, tokens).await?,
             "continuation" => {
                 let recall = recall_max.min(tokens / RECALL_PART);
-                own_continuation(client, session, workspace, [tokens, recall]).await?
+                continuation_text(client, session, workspace, [tokens, recall]).await?
             }
-            RECALLED => near_passages(client, payload, &context, workspace, tokens).await?,
-            _ => earlier_work(client, session, workspace, tokens).await?,
+            RECALLED => matching_passages(client, payload, &context, workspace, tokens).await?,
+            _ => earlier_work_text(client, session, workspace, tokens).await?,
         };
         let Some(made) = made else { return Ok(None) };
         if made.text.chars().count() <= CHARS_MAX || tokens <= TOKENS_MIN {
@@ -101,20 +101,20 @@ pub(super) async fn recover(
     Ok(is_first.then_some(given.text))
 }
 
-type Made = Option<Given>;
+type RecoveredText = Option<InjectedText>;
 
 /// Returns the events recorded in the session while its model could not see them.
-async fn unseen_events(
+async fn describe_unseen_events(
     client: &Client,
     session: &SessionId,
-    context: &Context,
+    context: &SessionContext,
     tokens: usize,
-) -> Result<Made, ClientError> {
-    let news = context.news(client, session).await?;
+) -> Result<RecoveredText, ClientError> {
+    let news = context.fetch_news(client, session).await?;
     let Some(last) = news.first() else { return Ok(None) };
     let until = last.get("position").and_then(Value::as_u64).map(|last| last + 1);
     let mut budget = Budget::new(tokens * TOKEN_BYTES_LEAST);
-    let lines = news.iter().map(line);
+    let lines = news.iter().map(format_event);
     let mut shown: Vec<String> = lines.take_while(|line| budget.spend(line.len())).collect();
     shown.reverse();
     let left_out = news.len() - shown.len();
@@ -123,12 +123,12 @@ async fn unseen_events(
     }
     let head = "sessionlog keeps this session. Others recorded this in it since you were last \
                 given its state; the position of each is with it:";
-    let text = framed(&format!("{head} {NOTICE}"), &shown.join("\n"), TAIL);
-    Ok(Some(Given::new(text, until)))
+    let text = wrap_in_frame(&format!("{head} {NOTICE}"), &shown.join("\n"), TAIL);
+    Ok(Some(InjectedText::new(text, until)))
 }
 
 /// Formats an event as a line: its content, or else its members.
-fn line(event: &Value) -> String {
+fn format_event(event: &Value) -> String {
     const RESERVED: [&str; 7] =
         ["id", "type", "position", "processed_at", "created_at", "origin", "raw"];
     let get = |name: &str| match event.get(name) {
@@ -153,17 +153,17 @@ fn line(event: &Value) -> String {
         line.push('…');
     }
     let (at, kind, by) = (get("position"), get("type"), get("origin"));
-    format!("- @{at} {kind} (by {by}): {}", quote::item(&line))
+    format!("- @{at} {kind} (by {by}): {}", quote::escape_item(&line))
 }
 
 /// Returns the continuation of the session, and matching passages of earlier sessions of its
 /// project.
-async fn own_continuation(
+async fn continuation_text(
     client: &Client,
     session: &SessionId,
     workspace: Option<&str>,
     [tokens, recall]: [usize; 2],
-) -> Result<Made, ClientError> {
+) -> Result<RecoveredText, ClientError> {
     let Some(view) = fetch_continuation(client, session).await? else {
         return Ok(None);
     };
@@ -171,18 +171,19 @@ async fn own_continuation(
         Some(workspace) => {
             // The task of a continued session may be in the view already.
             let room = (recall, &*view.to_string());
-            recalled(client, session, workspace, words_of(&view), room).await
+            recall_passages(client, session, workspace, recall_terms(&view), room).await
         }
         None => None,
     };
     let rest = if recalled.is_none() { tokens } else { tokens.saturating_sub(recall) };
-    let place = InSession { session: session.clone() };
+    let place = SessionPath { session: session.clone() };
     let query = ContinuationQuery {
         tokens_max: Some(rest.max(TOKENS_MIN)),
         format: Some(TEXT.to_owned()),
         ..ContinuationQuery::default()
     };
-    let mut text = client.text(Request::from_verb::<Continuation>(&place, &query, &())).await?;
+    let mut text =
+        client.text(HttpRequest::from_verb::<ViewContinuation>(&place, &query, &())).await?;
     if let Some(passages) = &recalled {
         text.push_str("\nSaid in earlier sessions of this project:\n");
         text.push_str(&passages.text);
@@ -194,8 +195,8 @@ async fn own_continuation(
          of them readable.{} {BRIEF_NOTICE}",
         explain_marks(&text)
     );
-    let text = framed(&head, &text, TAIL);
-    Ok(Some(Given { text, until, paged_in: recalled.map(|one| one.event) }))
+    let text = wrap_in_frame(&head, &text, TAIL);
+    Ok(Some(InjectedText { text, until, paged_in: recalled.map(|one| one.event) }))
 }
 
 /// Returns an explanation of the marks in a text.
@@ -212,52 +213,53 @@ fn explain_marks(text: &str) -> &'static str {
 }
 
 /// Returns results of earlier sessions of the directory; links the session to the one continued.
-async fn earlier_work(
+async fn earlier_work_text(
     client: &Client,
     session: &SessionId,
     workspace: Option<&str>,
     tokens: usize,
-) -> Result<Made, ClientError> {
+) -> Result<RecoveredText, ClientError> {
     let Some(workspace) = workspace else { return Ok(None) };
-    let place = InWorkspace { workspace: workspace.to_owned() };
+    let place = WorkspacePath { workspace: workspace.to_owned() };
     let tokens_max = Some(tokens.min(START_TOKENS));
     let asked = StartRequest { session_id: Some(session.to_string()), tokens_max };
-    let request = Request::from_verb::<StartWork>(&place, &NoQuery {}, &asked);
+    let request = HttpRequest::from_verb::<StartWork>(&place, &NoQuery {}, &asked);
     let text = client.ask::<StartWork>(request).await?.text;
     if text.is_empty() {
         return Ok(None);
     }
     let head = "sessionlog kept earlier sessions of this directory.";
     let tail = "Continue what they left only where your user wants that.";
-    let text = framed(&format!("{head} {BRIEF_NOTICE}"), &text, tail);
-    Ok(Some(Given::new(text, None)))
+    let text = wrap_in_frame(&format!("{head} {BRIEF_NOTICE}"), &text, tail);
+    Ok(Some(InjectedText::new(text, None)))
 }
 
 /// Returns passages of earlier sessions of the directory that match one of the user's first
 /// prompts; `None` if none match, and for later prompts.
-async fn near_passages(
+async fn matching_passages(
     client: &Client,
     payload: &Payload,
-    context: &Context,
+    context: &SessionContext,
     workspace: Option<&str>,
     tokens: usize,
-) -> Result<Made, ClientError> {
+) -> Result<RecoveredText, ClientError> {
     let (Some(workspace), Some(prompt)) = (workspace, payload.text("prompt")) else {
         return Ok(None);
     };
     let session = payload.session();
-    let said = latest(client, session, &[kinds::USER_MESSAGE], context.begin, PROMPTS + 1).await?;
+    let said =
+        fetch_latest(client, session, &[kinds::USER_MESSAGE], context.begin, PROMPTS + 1).await?;
     if said.len() > PROMPTS {
         return Ok(None);
     }
     let words = recall_words([prompt]);
     let room = (tokens.min(NEAR_TOKENS), &*context.texts);
-    let recalled = recalled(client, session, workspace, words, room).await;
-    let Some(Passages { text, event }) = recalled else { return Ok(None) };
+    let recalled = recall_passages(client, session, workspace, words, room).await;
+    let Some(OtherPassages { text, event }) = recalled else { return Ok(None) };
     let head = "sessionlog: earlier sessions of this directory said this of what your user asks.";
     let tail = "get_events with that sessionId and from reads what is around a passage.";
-    let text = framed(&format!("{head} {NOTICE}"), &text, tail);
-    Ok(Some(Given { text, until: None, paged_in: Some(event) }))
+    let text = wrap_in_frame(&format!("{head} {NOTICE}"), &text, tail);
+    Ok(Some(InjectedText { text, until: None, paged_in: Some(event) }))
 }
 
 /// Returns a small continuation of a session as JSON; `None` if it has nothing useful.
@@ -265,9 +267,9 @@ async fn fetch_continuation(
     client: &Client,
     session: &SessionId,
 ) -> Result<Option<Value>, ClientError> {
-    let place = InSession { session: session.clone() };
+    let place = SessionPath { session: session.clone() };
     let query = ContinuationQuery { tokens_max: Some(TOKENS_MIN), ..ContinuationQuery::default() };
-    let view = client.json(Request::from_verb::<Continuation>(&place, &query, &())).await?;
+    let view = client.json(HttpRequest::from_verb::<ViewContinuation>(&place, &query, &())).await?;
     let is_said = |(name, value): (&String, &Value)| {
         let is_empty = value == &json!([]) || value == &json!("") || value == &json!({});
         !is_empty && !["position", "tokens", "tokens_max", "truncated"].contains(&&**name)

@@ -23,7 +23,7 @@ use crate::{
 const FAILED: &str = "failed";
 const REFUSED: &str = "refused";
 const DRAIN: &str = "drain";
-/// Most bytes of one file.
+/// Maximum bytes of one spool file.
 const FILE_BYTES_MAX: u64 = 80 << 20;
 
 /// Reason for which an event could not be spooled.
@@ -35,15 +35,15 @@ pub struct SpoolError {
 }
 
 /// The keys of the store; `None` for a store without a key.
-type Known = Option<Arc<MasterKeys>>;
+type KnownKeys = Option<Arc<MasterKeys>>;
 
 /// Reader of the keys: called once, on first use.
-pub type Keys = Box<dyn Fn() -> io::Result<Known> + Send + Sync>;
+pub type Keys = Box<dyn Fn() -> io::Result<KnownKeys> + Send + Sync>;
 
 /// Reason for which a spooled event was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// The file is gone: another process delivered it.
+pub(super) enum SpoolReadError {
+    /// The file no longer exists: another process delivered it.
     Gone,
     /// Encrypted, and no key is available.
     Sealed,
@@ -56,13 +56,13 @@ pub struct Spool {
     places: Vec<PathBuf>,
     keys: Keys,
     /// The keys or the error of reading them; a read may run a command, so it is done once.
-    known: OnceLock<Result<Known, String>>,
+    known: OnceLock<Result<KnownKeys, String>>,
     entropy: Arc<dyn Entropy>,
 }
 
 impl fmt::Display for Spool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.own_dirs().next().or(self.places.first());
+        let place = self.private_dirs().next().or(self.places.first());
         place.map_or(Ok(()), |place| write!(f, "{}", place.display()))
     }
 }
@@ -77,16 +77,16 @@ impl Spool {
 
     /// Returns the suffix of spool directories for a server, so that servers do not share them.
     #[must_use]
-    pub fn suffix(server: &str) -> String {
+    pub fn server_suffix(server: &str) -> String {
         format!("-{:.16}", blake3::hash(server.as_bytes()).to_hex())
     }
 
     /// Returns the directories that exist and belong to this user alone.
-    fn own_dirs(&self) -> impl Iterator<Item = &PathBuf> {
-        self.places.iter().filter(|place| files::is_own_dir(place))
+    fn private_dirs(&self) -> impl Iterator<Item = &PathBuf> {
+        self.places.iter().filter(|place| files::is_private_dir(place))
     }
 
-    fn keys(&self) -> io::Result<Option<&MasterKeys>> {
+    fn read_keys(&self) -> io::Result<Option<&MasterKeys>> {
         let known = self.known.get_or_init(|| (self.keys)().map_err(|error| error.to_string()));
         match known {
             Ok(keys) => Ok(keys.as_deref()),
@@ -97,15 +97,15 @@ impl Spool {
     /// Returns true if no event is spooled.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.waiting().is_empty()
+        self.spooled_paths().is_empty()
     }
 
     /// Returns the paths of spooled events, in the order of their times.
     #[must_use]
-    pub fn waiting(&self) -> Vec<PathBuf> {
+    pub fn spooled_paths(&self) -> Vec<PathBuf> {
         let inside = |place: &PathBuf| files::list(place).unwrap_or_default();
         let is_one = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-        let mut all: Vec<PathBuf> = self.own_dirs().flat_map(inside).filter(is_one).collect();
+        let mut all: Vec<PathBuf> = self.private_dirs().flat_map(inside).filter(is_one).collect();
         all.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
         all
     }
@@ -115,32 +115,33 @@ impl Spool {
     /// # Errors
     /// The error of the first directory, when all of them fail.
     pub fn put(&self, delivery: &Delivery, at: Timestamp) -> Result<PathBuf, SpoolError> {
-        self.write(delivery, &format!("{:020}-{}.json", at.0, delivery.name()), None)
+        self.write_delivery(delivery, &format!("{:020}-{}.json", at.0, delivery.id()), None)
     }
 
     /// Keeps a rejected event in `refused/`, for the user to examine.
     ///
     /// # Errors
     /// The error of the first directory, when all of them fail.
-    pub fn refuse(&self, delivery: &Delivery) -> Result<PathBuf, SpoolError> {
-        self.write(delivery, &format!("{}.json", delivery.name()), Some(REFUSED))
+    pub fn store_rejected(&self, delivery: &Delivery) -> Result<PathBuf, SpoolError> {
+        self.write_delivery(delivery, &format!("{}.json", delivery.id()), Some(REFUSED))
     }
 
-    fn write(
+    fn write_delivery(
         &self,
         delivery: &Delivery,
         name: &str,
         below: Option<&str>,
     ) -> Result<PathBuf, SpoolError> {
         let text = delivery.to_text();
-        let keys = self.keys().map_err(|source| SpoolError { path: PathBuf::from("key"), source });
+        let keys =
+            self.read_keys().map_err(|source| SpoolError { path: PathBuf::from("key"), source });
         let bytes = match keys? {
             Some(keys) => sealed::seal(keys, &*self.entropy, &text),
             None => text.into_bytes(),
         };
         let mut first = None;
         for place in &self.places {
-            match write(place, below, name, &bytes) {
+            match write_file(place, below, name, &bytes) {
                 Ok(()) => return Ok(place.clone()),
                 Err(source) => {
                     first.get_or_insert(SpoolError { path: place.clone(), source });
@@ -155,21 +156,21 @@ impl Spool {
     }
 
     /// Reads a spooled event.
-    pub(super) fn read(&self, path: &Path) -> Result<Delivery, Unread> {
+    pub(super) fn read(&self, path: &Path) -> Result<Delivery, SpoolReadError> {
         let bytes = files::read(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Unread::Gone,
-            _ => Unread::Broken,
+            io::ErrorKind::NotFound => SpoolReadError::Gone,
+            _ => SpoolReadError::Broken,
         })?;
         let keys = match sealed::is_sealed(&bytes) {
-            true => Some(self.keys().ok().flatten().ok_or(Unread::Sealed)?),
+            true => Some(self.read_keys().ok().flatten().ok_or(SpoolReadError::Sealed)?),
             false => None,
         };
-        let text = sealed::open(keys, bytes).ok_or(Unread::Broken)?;
-        Delivery::read(&text).ok_or(Unread::Broken)
+        let text = sealed::open(keys, bytes).ok_or(SpoolReadError::Broken)?;
+        Delivery::parse(&text).ok_or(SpoolReadError::Broken)
     }
 
     /// Moves an unreadable file to `refused/`, for the user to examine.
-    pub(super) fn set_aside(&self, path: &Path) -> io::Result<()> {
+    pub(super) fn move_unreadable(&self, path: &Path) -> io::Result<()> {
         let (Some(place), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
         let aside = place.join(REFUSED);
         files::create_dir(&aside)?;
@@ -180,7 +181,7 @@ impl Spool {
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn forget(&self, path: &Path) -> io::Result<()> {
+    pub fn remove_delivered(&self, path: &Path) -> io::Result<()> {
         files::remove(path)
     }
 
@@ -188,15 +189,15 @@ impl Spool {
     ///
     /// # Errors
     /// The error of the first directory.
-    pub fn pause(&self, at: Timestamp) -> io::Result<()> {
-        let Some(place) = self.own_dirs().next() else { return Ok(()) };
+    pub fn record_failure(&self, at: Timestamp) -> io::Result<()> {
+        let Some(place) = self.private_dirs().next() else { return Ok(()) };
         files::remove(&place.join(FAILED))?;
         files::append(&place.join(FAILED), at.0.to_string().as_bytes())
     }
 
     /// Removes the record of a failed delivery.
-    pub fn unpause(&self) {
-        for place in self.own_dirs() {
+    pub fn clear_failure(&self) {
+        for place in self.private_dirs() {
             // An error is ignored: the pause ends by time as well.
             let _ = files::remove(&place.join(FAILED));
         }
@@ -204,29 +205,29 @@ impl Spool {
 
     /// Returns true if a delivery failed after `since`.
     #[must_use]
-    pub fn is_paused(&self, since: Timestamp) -> bool {
+    pub fn has_failed_since(&self, since: Timestamp) -> bool {
         let failed = |place: &PathBuf| {
             let text = files::read_text(&place.join(FAILED), 64).ok()?;
             text.trim().parse::<i64>().ok()
         };
-        self.own_dirs().filter_map(failed).any(|at| at > since.0)
+        self.private_dirs().filter_map(failed).any(|at| at > since.0)
     }
 
     /// Locks delivery until the guard is dropped; `None` if another process delivers.
     ///
     /// # Errors
     /// The error of the file system.
-    pub fn take(&self) -> io::Result<Option<impl Sized + use<>>> {
-        match self.own_dirs().next() {
-            Some(place) => files::try_lock_beside(&place.join(DRAIN)),
+    pub fn try_lock(&self) -> io::Result<Option<impl Sized + use<>>> {
+        match self.private_dirs().next() {
+            Some(place) => files::try_acquire_file_lock(&place.join(DRAIN)),
             None => Ok(None),
         }
     }
 }
 
-fn write(place: &Path, below: Option<&str>, name: &str, bytes: &[u8]) -> io::Result<()> {
+fn write_file(place: &Path, below: Option<&str>, name: &str, bytes: &[u8]) -> io::Result<()> {
     files::create_dir(place)?;
-    if !files::is_own_dir(place) {
+    if !files::is_private_dir(place) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "it is not a directory that you alone may write to",

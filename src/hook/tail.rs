@@ -7,25 +7,25 @@ use std::{collections::VecDeque, io};
 
 use serde_json::{Map, Value, json, value::to_raw_value};
 
-use super::{Payload, context::latest, delivery::Delivery, payload::Agent};
+use super::{Payload, context::fetch_latest, delivery::Delivery, payload::HookAgent};
 use crate::{
     client::Client,
     event::{SessionId, Timestamp, kinds},
-    secrets::Masked,
-    wire::typed_by_person,
+    secrets::MaskedText,
+    wire::extract_typed_text,
 };
 
 /// The member of a hook's event that records how far the transcript was read: `bytes` is an offset,
 /// `check` a hash of times and ids of lines before it, `again` the reason for a read from the
 /// start, `unread` the number of recorded agent messages that were not in it yet.
 const NOTE: &str = "transcript";
-/// Latest events that are searched for a note; and the number if they have none, or if the
-/// transcript is read from its beginning.
+/// Number of latest events searched for the record of the last read; and the number if they have
+/// none, or if the transcript is read from its beginning.
 const EVENTS_FEW: usize = 64;
 const EVENTS_MAX: usize = 1_000;
-/// Latest calls and results that are compared.
+/// Maximum number of latest calls and results compared.
 const CALLS_MAX: usize = 500;
-/// Most recorded messages that may be missing from a transcript.
+/// Maximum number of recorded messages that may be missing from a transcript.
 const UNREAD_MAX: usize = 8;
 
 /// Part of a transcript after an offset.
@@ -34,40 +34,40 @@ pub struct TranscriptTail {
     /// State up to which it was read, for the next read.
     pub place: Map<String, Value>,
     /// The branch of the repository.
-    pub branch: Option<Masked>,
+    pub branch: Option<MaskedText>,
     /// Events, each with an id.
     pub events: Vec<Value>,
-    /// The prompts of the transcript, if one replaced an earlier one, and whether each was
-    /// withdrawn by that.
+    /// The prompts of the transcript, if one replaced an earlier one; true for each prompt that was
+    /// withdrawn.
     pub prompts: Vec<(String, bool)>,
 }
 
 /// Request for a part of a transcript.
 #[derive(Clone, Copy, Debug)]
-pub enum Ask<'a> {
+pub enum TailRequest<'a> {
     /// The part after a state, or all of it.
     After(Option<&'a Value>),
     /// The state of its end, without events.
     End,
-    /// The same for one that begins with a copy of another session's; else no state.
+    /// The state after the copy of another session's transcript, if it begins with one.
     Copy,
 }
 
 /// A transcript that was found.
-pub type Transcript = Box<dyn FnOnce(Ask<'_>) -> io::Result<TranscriptTail>>;
+pub type Transcript = Box<dyn FnOnce(TailRequest<'_>) -> io::Result<TranscriptTail>>;
 /// Finds the transcript at a path, of Codex if true, else of Claude Code; `None` if none exists.
 pub type Transcripts = Box<dyn Fn(&str, bool) -> io::Result<Option<Transcript>> + Send + Sync>;
 
 /// Part of the transcript that an event reads: the new lines, none (only the offset is recorded),
 /// or the copy that its session begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reads {
+enum TranscriptPart {
     News,
     Begin,
     Copy,
 }
 
-fn reads(payload: &Payload) -> Option<Reads> {
+fn needed_part(payload: &Payload) -> Option<TranscriptPart> {
     if payload.get("agent_id").is_some() {
         return None;
     }
@@ -78,47 +78,47 @@ fn reads(payload: &Payload) -> Option<Reads> {
             "PreToolUse" | "Stop" | "StopFailure" | "UserPromptSubmit" | "PreCompact"
             | "SessionEnd",
             _,
-        ) => Some(Reads::News),
+        ) => Some(TranscriptPart::News),
         // Lines from before the first hook are not recorded: a fork has a copy.
-        ("SessionStart", Some(source)) if source != "startup" => Some(Reads::Begin),
+        ("SessionStart", Some(source)) if source != "startup" => Some(TranscriptPart::Begin),
         // Codex reports a fork as a start.
-        ("SessionStart", _) if payload.agent() == Agent::Codex => Some(Reads::Copy),
+        ("SessionStart", _) if payload.agent() == HookAgent::Codex => Some(TranscriptPart::Copy),
         _ => None,
     }
 }
 
 /// Adds the unrecorded events of the transcript to a delivery.
-pub(super) async fn add(
+pub(super) async fn add_transcript_events(
     client: &Client,
     transcripts: &Transcripts,
     payload: &Payload,
     delivery: &mut Delivery,
 ) -> Result<(), String> {
-    let Some((reads, path)) = reads(payload).zip(payload.text("transcript_path")) else {
+    let Some((reads, path)) = needed_part(payload).zip(payload.text("transcript_path")) else {
         return Ok(());
     };
     let failed = |error: io::Error| format!("the transcript was not read: {error}");
-    let is_codex = payload.agent() == Agent::Codex;
+    let is_codex = payload.agent() == HookAgent::Codex;
     let Some(transcript) = transcripts(path, is_codex).map_err(failed)? else { return Ok(()) };
     let mut known = LoggedEvents::read(client, payload.session(), EVENTS_FEW).await?;
     if known.note.is_none() && !known.is_whole {
         known = LoggedEvents::read(client, payload.session(), EVENTS_MAX).await?;
     }
     let tail = match (reads, &known.note) {
-        (Reads::Begin | Reads::Copy, Some(_)) => return Ok(()),
-        (Reads::Begin, None) => transcript(Ask::End),
-        (Reads::Copy, None) => transcript(Ask::Copy),
-        (Reads::News, note) => transcript(Ask::After(note.as_ref())),
+        (TranscriptPart::Begin | TranscriptPart::Copy, Some(_)) => return Ok(()),
+        (TranscriptPart::Begin, None) => transcript(TailRequest::End),
+        (TranscriptPart::Copy, None) => transcript(TailRequest::Copy),
+        (TranscriptPart::News, note) => transcript(TailRequest::After(note.as_ref())),
     };
     let mut tail = tail.map_err(failed)?;
-    if reads == Reads::Copy && tail.place.is_empty() {
+    if reads == TranscriptPart::Copy && tail.place.is_empty() {
         return Ok(());
     }
     let is_again = tail.place.contains_key("again");
     if is_again && !known.is_whole {
         known = LoggedEvents::read(client, payload.session(), EVENTS_MAX).await?;
     }
-    let mut said = known.messages(is_again);
+    let mut said = known.unread_messages(is_again);
     let own = payload.text("last_assistant_message").filter(|_| payload.name() == "Stop");
     if let Some(text) = own {
         // Two settings files may both run this hook: the second finds nothing new.
@@ -132,14 +132,14 @@ pub(super) async fn add(
     let mut own_line = None;
     tail.events.retain(|event| !known.has_prompt(event));
     tail.events.retain(|event| {
-        let at = recorded_index(event, &said).filter(|_| !known.has(event));
+        let at = recorded_index(event, &said).filter(|_| !known.has_message(event));
         if let Some(at) = at {
             let is_own = own.is_some() && at + 1 == said.len();
             own_line = Some(event.clone()).filter(|_| is_own);
             // Both are in order: earlier messages are not expected any more.
             said.drain(..=at);
         }
-        at.is_none() && !known.has(event)
+        at.is_none() && !known.has_message(event)
     });
     let message = delivery.events.first_mut().and_then(Value::as_object_mut);
     own_line.zip(message).into_iter().for_each(|(line, message)| copy_identity(message, &line));
@@ -198,7 +198,7 @@ async fn rewind_event(
     unsent: u64,
 ) -> Result<Option<Value>, String> {
     const KINDS: [&str; 2] = [kinds::USER_MESSAGE, kinds::CONTEXT_REWOUND];
-    let found = latest_logged(client, session, &KINDS, EVENTS_MAX).await?;
+    let found = fetch_latest_logged(client, session, &KINDS, EVENTS_MAX).await?;
     if found.is_empty() {
         return Ok(None);
     }
@@ -208,10 +208,10 @@ async fn rewind_event(
     // Both are in order: from the newest back, each prompt is the next message with the same text.
     let mut messages = found.iter().filter_map(|event| {
         let content = event.get("content")?;
-        let words = typed_by_person(&to_raw_value(content).ok()?);
+        let words = extract_typed_text(&to_raw_value(content).ok()?);
         Some((words, event.get("position")?.as_u64()?))
     });
-    let last = latest_logged(client, session, &[], 1).await?;
+    let last = fetch_latest_logged(client, session, &[], 1).await?;
     let last = last.first().and_then(|event| event.get("position")?.as_u64());
     let end = last.map_or(0, |last| last + 1 + unsent);
     let (mut next, mut open): (Option<u64>, Option<(u64, u64)>) = (None, None);
@@ -247,13 +247,13 @@ async fn rewind_event(
 }
 
 /// Returns the latest events of the given types, newest first; none if the session does not exist.
-async fn latest_logged(
+async fn fetch_latest_logged(
     client: &Client,
     session: &SessionId,
     types: &[&str],
     limit: usize,
 ) -> Result<Vec<Value>, String> {
-    match latest(client, session, types, 0, limit).await {
+    match fetch_latest(client, session, types, 0, limit).await {
         Err(error) if error.code() == "session_not_found" => Ok(Vec::new()),
         found => found.map_err(|error| error.to_string()),
     }
@@ -278,7 +278,7 @@ fn call_key(event: &Value) -> Option<(&str, &str)> {
 }
 
 /// Removes input and content of calls that name an excluded path, and of their results.
-pub fn withhold(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
+pub fn remove_excluded(events: &mut [Value], withholds: &dyn Fn(&Value) -> bool) {
     let is_meant = |event: &&Value| event.get("input").is_some_and(withholds);
     let ids =
         events.iter().filter(is_meant).filter_map(|event| Some(call_key(event)?.1.to_owned()));
@@ -298,7 +298,7 @@ struct LoggedCalls(Vec<Value>);
 impl LoggedCalls {
     async fn read(client: &Client, session: &SessionId) -> Result<Self, String> {
         const KINDS: [&str; 2] = [kinds::AGENT_TOOL_USE, kinds::AGENT_TOOL_RESULT];
-        latest_logged(client, session, &KINDS, CALLS_MAX).await.map(Self)
+        fetch_latest_logged(client, session, &KINDS, CALLS_MAX).await.map(Self)
     }
 
     /// Returns true if an event belongs to no call, or to one that is not in the log. The result of
@@ -318,9 +318,9 @@ impl LoggedCalls {
 
 /// Events of the log that the transcript may repeat.
 struct LoggedEvents {
-    /// The latest note.
+    /// The latest record of how far the transcript was read.
     note: Option<Value>,
-    /// Messages, the newest first, and whether each is older than the note.
+    /// Messages, newest first; true for those older than `note`.
     events: Vec<(Value, bool)>,
     /// True if no older event was left out.
     is_whole: bool,
@@ -338,7 +338,7 @@ impl LoggedEvents {
             kinds::TRANSCRIPT_ENTRY,
         ];
         let mut known = Self { note: None, events: Vec::new(), is_whole: true };
-        let newest = latest_logged(client, session, &KINDS, limit).await?;
+        let newest = fetch_latest_logged(client, session, &KINDS, limit).await?;
         known.is_whole = newest.len() < limit;
         for event in newest {
             let is_older = known.note.is_some();
@@ -365,14 +365,14 @@ impl LoggedEvents {
     }
 
     /// Returns true if the log has a line's message, compared by time: the store changes its id.
-    fn has(&self, event: &Value) -> bool {
+    fn has_message(&self, event: &Value) -> bool {
         let time = |of: &Value| of.get("created_at")?.as_str().and_then(Timestamp::parse);
         let says = |of: &Value| (time(of), of.get("content").cloned());
         let mut known = self.events.iter().map(|(known, _)| known);
         call_key(event).is_none() && known.any(|known| says(known) == says(event))
     }
 
-    /// Returns true if a hook reported a prompt of the transcript since the note.
+    /// Returns true if a hook reported this prompt since the transcript was last read.
     fn has_prompt(&self, event: &Value) -> bool {
         let words = |of: &Value| of.get("content")?.as_str().map(|text| text.trim().to_owned());
         let newer = self.events.iter().filter(|(known, is_older)| {
@@ -381,9 +381,9 @@ impl LoggedEvents {
         has_type(event, kinds::USER_MESSAGE) && newer.count() > 0
     }
 
-    /// Returns the messages that hooks recorded and that the transcript has after the note, oldest
-    /// first; all of them if it is read from its beginning.
-    fn messages(&self, all: bool) -> VecDeque<String> {
+    /// Returns the messages recorded by hooks that the unread part of the transcript should have,
+    /// oldest first; all of them if it is read from its beginning.
+    fn unread_messages(&self, all: bool) -> VecDeque<String> {
         let unread = self.note.as_ref().and_then(|note| note.get("unread")?.as_u64());
         let mut unread = unread.unwrap_or(0);
         let mut said = VecDeque::new();

@@ -13,7 +13,7 @@ use crate::{
     wire::RefusedCall,
 };
 
-/// Most bytes of an event: the limit of the store, less space for the members around a body.
+/// Maximum bytes of an event: the limit of the store, less space for the members around a body.
 const EVENT_BYTES: usize = limits::EVENT_BYTES_MAX - (64 << 10);
 /// Server name of this program's tools: their calls and results are in the log already.
 const OWN_SERVER: &str = "sessionlog";
@@ -25,13 +25,13 @@ const SHELLS: [&str; 5] = ["Bash", "shell", "local_shell", "exec_command", "shel
 type Draft = (&'static str, Map<String, Value>);
 
 /// Returns the events and the checkpoint to record for a hook's event.
-pub(super) fn delivery(
+pub(super) fn build_delivery(
     payload: &Payload,
     workspace: Option<&str>,
     at: Timestamp,
     salt: [u8; 16],
 ) -> Delivery {
-    let (drafts, mark) = drafts(payload);
+    let (drafts, mark) = map_event(payload);
     let last = drafts.len().saturating_sub(1);
     let event = |(part, (kind, body)): (usize, Draft)| {
         let mut event = Map::new();
@@ -45,13 +45,13 @@ pub(super) fn delivery(
         if let Some(redactions) = payload.redactions() {
             event.insert("redactions".to_owned(), redactions.clone());
         }
-        if let Some(why) = payload.mended() {
+        if let Some(why) = payload.lenient_reason() {
             event.insert("mended".to_owned(), json!(why));
         }
         if let Some(bytes) = payload.cut_from() {
             event.insert("truncated".to_owned(), json!({ "bytes": bytes }));
         }
-        // The original once, with the last event made from it.
+        // The original is stored once, with the last event made from it.
         if let Some(why) = payload.get("withheld") {
             event.retain(|name, _| !matches!(&**name, "input" | "content"));
             event.insert("withheld".to_owned(), why.clone());
@@ -78,56 +78,62 @@ pub(super) fn delivery(
 }
 
 /// Maps the event by its name.
-fn drafts(payload: &Payload) -> (Vec<Draft>, Option<DeliveryMark>) {
+fn map_event(payload: &Payload) -> (Vec<Draft>, Option<DeliveryMark>) {
     let mark = |label: &str, done| Some(DeliveryMark { label: label.to_owned(), done });
     match payload.name() {
         "SessionStart" => (
             vec![(
                 kinds::SESSION_STATUS_RUNNING,
-                renamed_members(payload, &[("source", "source"), ("model", "model")]),
+                copy_members(payload, &[("source", "source"), ("model", "model")]),
             )],
             None,
         ),
         "UserPromptSubmit" => {
             let content = payload.get("prompt").cloned().unwrap_or_default();
             (
-                vec![(kinds::USER_MESSAGE, object(json!({ "content": content })))],
+                vec![(kinds::USER_MESSAGE, object_members(json!({ "content": content })))],
                 mark("prompt", false),
             )
         }
-        "PreToolUse" => (vec![(kinds::AGENT_TOOL_USE, tool_use(payload))], None),
-        "PostToolUse" => (vec![(kinds::AGENT_TOOL_RESULT, tool_result(payload))], None),
-        "PostToolUseFailure" => (vec![(kinds::AGENT_TOOL_RESULT, tool_failure(payload))], None),
-        "PermissionDenied" => (vec![(kinds::AGENT_TOOL_RESULT, tool_refusal(payload))], None),
-        "PreCompact" => (vec![entry(payload)], mark("compaction", false)),
+        "PreToolUse" => (vec![(kinds::AGENT_TOOL_USE, tool_use_body(payload))], None),
+        "PostToolUse" => (vec![(kinds::AGENT_TOOL_RESULT, tool_result_body(payload))], None),
+        "PostToolUseFailure" => {
+            (vec![(kinds::AGENT_TOOL_RESULT, tool_failure_body(payload))], None)
+        }
+        "PermissionDenied" => (vec![(kinds::AGENT_TOOL_RESULT, tool_refusal_body(payload))], None),
+        "PreCompact" => (vec![whole_event(payload)], mark("compaction", false)),
         "PostCompact" => {
             let names = [("trigger", "trigger"), ("compact_summary", "summary")];
-            (vec![(kinds::CONTEXT_COMPACTED, renamed_members(payload, &names))], None)
+            (vec![(kinds::CONTEXT_COMPACTED, copy_members(payload, &names))], None)
         }
         "Stop" => {
             let said = payload.text("last_assistant_message");
-            let said = said.map(|text| (kinds::AGENT_MESSAGE, object(json!({ "content": text }))));
-            let idle = object(json!({ "stop_reason": { "type": "end_turn" } }));
+            let said =
+                said.map(|text| (kinds::AGENT_MESSAGE, object_members(json!({ "content": text }))));
+            let idle = object_members(json!({ "stop_reason": { "type": "end_turn" } }));
             (said.into_iter().chain([(kinds::SESSION_STATUS_IDLE, idle)]).collect(), None)
         }
         // The turn ended without an answer of the model.
         "StopFailure" => {
             let why = payload.text("error_details").or(payload.text("error")).unwrap_or_default();
-            let error = object(json!({ "error": { "type": "turn_failed", "message": why } }));
-            let idle = object(json!({ "stop_reason": { "type": "error" } }));
+            let error =
+                object_members(json!({ "error": { "type": "turn_failed", "message": why } }));
+            let idle = object_members(json!({ "stop_reason": { "type": "error" } }));
             (vec![(kinds::SESSION_ERROR, error), (kinds::SESSION_STATUS_IDLE, idle)], None)
         }
-        "SubagentStart" => (vec![(kinds::SESSION_THREAD_STATUS_RUNNING, subagent(payload))], None),
-        "SubagentStop" => (vec![(kinds::SESSION_THREAD_STATUS_IDLE, subagent(payload))], None),
+        "SubagentStart" => {
+            (vec![(kinds::SESSION_THREAD_STATUS_RUNNING, subagent_body(payload))], None)
+        }
+        "SubagentStop" => (vec![(kinds::SESSION_THREAD_STATUS_IDLE, subagent_body(payload))], None),
         "SessionEnd" => {
-            let body = renamed_members(payload, &[("reason", "reason")]);
+            let body = copy_members(payload, &[("reason", "reason")]);
             (vec![(kinds::SESSION_STATUS_TERMINATED, body)], mark("final", true))
         }
-        _ => (vec![entry(payload)], None),
+        _ => (vec![whole_event(payload)], None),
     }
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn object_members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         _ => Map::new(),
@@ -135,24 +141,24 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 /// Returns the whole event: no type of the log matches.
-fn entry(payload: &Payload) -> Draft {
-    (kinds::TRANSCRIPT_ENTRY, object(json!({ "entry": payload.members() })))
+fn whole_event(payload: &Payload) -> Draft {
+    (kinds::TRANSCRIPT_ENTRY, object_members(json!({ "entry": payload.members() })))
 }
 
 /// Copies members under other names; absent ones are skipped.
-fn renamed_members(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
+fn copy_members(payload: &Payload, names: &[(&str, &str)]) -> Map<String, Value> {
     let found =
         names.iter().filter_map(|(from, to)| Some(((*to).to_owned(), payload.get(from)?.clone())));
     found.collect()
 }
 
-fn subagent(payload: &Payload) -> Map<String, Value> {
+fn subagent_body(payload: &Payload) -> Map<String, Value> {
     let names = [("agent_type", "agent_name"), ("last_assistant_message", "content")];
-    renamed_members(payload, &names)
+    copy_members(payload, &names)
 }
 
 /// Splits a tool's name from its server: hooks write both as `mcp__server__tool`.
-fn tool_of(payload: &Payload) -> (&str, Option<&str>) {
+fn split_tool_name(payload: &Payload) -> (&str, Option<&str>) {
     let name = payload.text("tool_name").unwrap_or("unknown");
     match name.strip_prefix("mcp__").and_then(|rest| rest.split_once("__")) {
         Some((server, tool)) if !server.is_empty() && !tool.is_empty() => (tool, Some(server)),
@@ -160,25 +166,25 @@ fn tool_of(payload: &Payload) -> (&str, Option<&str>) {
     }
 }
 
-fn tool_use(payload: &Payload) -> Map<String, Value> {
-    let (name, server) = tool_of(payload);
+fn tool_use_body(payload: &Payload) -> Map<String, Value> {
+    let (name, server) = split_tool_name(payload);
     let mut body = Map::new();
     body.insert("name".to_owned(), json!(name));
     if let Some(server) = server {
         body.insert("server".to_owned(), json!(server));
     }
     body.insert("input".to_owned(), payload.get("tool_input").cloned().unwrap_or(json!({})));
-    body.extend(renamed_members(payload, &[("tool_use_id", "call_id")]));
+    body.extend(copy_members(payload, &[("tool_use_id", "call_id")]));
     body
 }
 
-fn tool_result(payload: &Payload) -> Map<String, Value> {
+fn tool_result_body(payload: &Payload) -> Map<String, Value> {
     let mut body =
-        renamed_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+        copy_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let response = payload.get("tool_response").unwrap_or(&Value::Null);
-    let shell = SHELLS.contains(&tool_of(payload).0);
+    let shell = SHELLS.contains(&split_tool_name(payload).0);
     let failed = has_failed(response) || shell && output_has_failed(response);
-    body.insert("content".to_owned(), content(response));
+    body.insert("content".to_owned(), response_content(response));
     body.insert("is_error".to_owned(), json!(failed));
     body
 }
@@ -200,7 +206,7 @@ fn output_has_failed(response: &Value) -> bool {
     const MARKS: [&str; 3] = ["Exit code: ", "Exit code ", "Process exited with code "];
     let Some(text) = response.as_str() else { return false };
     if text.starts_with('{') {
-        let inner = json::tree(text).and_then(|text| serde_json::from_str::<Value>(text).ok());
+        let inner = json::check(text).and_then(|text| serde_json::from_str::<Value>(text).ok());
         return inner.is_some_and(|inner| has_failed(&inner));
     }
     let head = text.lines().take_while(|line| *line != "Output:").take(6);
@@ -211,19 +217,22 @@ fn output_has_failed(response: &Value) -> bool {
     head.filter_map(code).next().is_some_and(|code| code != 0)
 }
 
-fn tool_failure(payload: &Payload) -> Map<String, Value> {
+fn tool_failure_body(payload: &Payload) -> Map<String, Value> {
     let mut body =
-        renamed_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
+        copy_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let why = payload.get("error").or_else(|| payload.get("tool_response"));
-    body.insert("content".to_owned(), content(why.unwrap_or(&Value::Null)));
+    body.insert("content".to_owned(), response_content(why.unwrap_or(&Value::Null)));
     body.insert("is_error".to_owned(), json!(true));
     body
 }
 
 /// Returns the result of a call that a rule refused.
-fn tool_refusal(payload: &Payload) -> Map<String, Value> {
-    let mut body = renamed_members(payload, &[("tool_use_id", "call_id")]);
-    body.insert("content".to_owned(), content(payload.get("reason").unwrap_or(&Value::Null)));
+fn tool_refusal_body(payload: &Payload) -> Map<String, Value> {
+    let mut body = copy_members(payload, &[("tool_use_id", "call_id")]);
+    body.insert(
+        "content".to_owned(),
+        response_content(payload.get("reason").unwrap_or(&Value::Null)),
+    );
     body.insert("is_error".to_owned(), json!(true));
     body.insert("refused".to_owned(), json!(RefusedCall::RULE));
     body
@@ -231,9 +240,9 @@ fn tool_refusal(payload: &Payload) -> Map<String, Value> {
 
 /// Returns a response as text or blocks. Tools have individual response shapes: known ones are
 /// reduced to the readable content, any other is stored as JSON.
-fn content(response: &Value) -> Value {
+fn response_content(response: &Value) -> Value {
     let is_block = |block: &Value| block.get("type").is_some_and(Value::is_string);
-    if let Some(patch) = patch(response) {
+    if let Some(patch) = format_patch(response) {
         return json!(patch);
     }
     match response {
@@ -248,7 +257,7 @@ fn content(response: &Value) -> Value {
                 let both = [out.as_str(), err].into_iter().filter(|text| !text.is_empty());
                 json!(both.collect::<Vec<_>>().join("\n"))
             }
-            (None, Some(inner @ (Value::String(_) | Value::Array(_)))) => content(inner),
+            (None, Some(inner @ (Value::String(_) | Value::Array(_)))) => response_content(inner),
             // A file that was read; its name is in the call.
             _ => match response.pointer("/file/content") {
                 Some(Value::String(text)) => json!(text),
@@ -261,7 +270,7 @@ fn content(response: &Value) -> Value {
 
 /// Formats the hunks of a file change as a unified diff, if the response has some; the old file and
 /// the strings of the call are stored as well.
-fn patch(response: &Value) -> Option<String> {
+fn format_patch(response: &Value) -> Option<String> {
     let hunks = response.get("structuredPatch")?.as_array()?;
     let mut text = String::new();
     for hunk in hunks {
@@ -284,9 +293,9 @@ fn patch(response: &Value) -> Option<String> {
 /// are cut; each cut is marked with the original size.
 fn truncate_event(mut event: Map<String, Value>, payload: &Payload) -> Map<String, Value> {
     if is_own_tool(payload) {
-        shorten_own_call(&mut event);
+        drop_own_content(&mut event);
     }
-    let bytes = json_bytes(&event);
+    let bytes = json_len(&event);
     if bytes <= EVENT_BYTES {
         return event;
     }
@@ -297,41 +306,41 @@ fn truncate_event(mut event: Map<String, Value>, payload: &Payload) -> Map<Strin
         });
     }
     let mut longest = EVENT_BYTES / 2;
-    while json_bytes(&event) > EVENT_BYTES && longest > 64 {
-        event.values_mut().for_each(|value| shorten(value, longest));
+    while json_len(&event) > EVENT_BYTES && longest > 64 {
+        event.values_mut().for_each(|value| shorten_texts(value, longest));
         longest /= 4;
     }
-    if json_bytes(&event) > EVENT_BYTES {
+    if json_len(&event) > EVENT_BYTES {
         // Many small members: none has priority.
         event.retain(|_, value| value.to_string().len() < 4096);
     }
     event
 }
 
-fn json_bytes(event: &Map<String, Value>) -> usize {
+fn json_len(event: &Map<String, Value>) -> usize {
     Value::Object(event.clone()).to_string().len()
 }
 
-fn shorten(value: &mut Value, longest: usize) {
+fn shorten_texts(value: &mut Value, longest: usize) {
     match value {
         Value::String(text) if text.len() > longest => {
             text.truncate(text.floor_char_boundary(longest));
             text.push('…');
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| shorten(value, longest)),
+        Value::Array(values) => values.iter_mut().for_each(|value| shorten_texts(value, longest)),
         Value::Object(members) => {
-            members.values_mut().for_each(|value| shorten(value, longest));
+            members.values_mut().for_each(|value| shorten_texts(value, longest));
         }
         _ => {}
     }
 }
 
 fn is_own_tool(payload: &Payload) -> bool {
-    tool_of(payload).1 == Some(OWN_SERVER)
+    split_tool_name(payload).1 == Some(OWN_SERVER)
 }
 
 /// Removes the content of a call of this program's tools: it is in the log already.
-fn shorten_own_call(event: &mut Map<String, Value>) {
+fn drop_own_content(event: &mut Map<String, Value>) {
     let elsewhere = || json!("(in this log already)");
     for name in ["content", "input"] {
         if let Some(value) = event.get_mut(name) {
@@ -352,11 +361,11 @@ mod tests {
     use super::*;
     use crate::secrets::Recogniser;
 
-    fn delivered(payload: &Value) -> Delivery {
+    fn build_test_delivery(payload: &Value) -> Delivery {
         let payload =
             Payload::read(&payload.to_string().into_bytes().into(), &Recogniser::default())
                 .expect("an event");
-        super::delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
+        super::build_delivery(&payload, Some("/home/ada/proj"), Timestamp(0), [7; 16])
     }
 
     #[test]
@@ -387,14 +396,14 @@ mod tests {
             (json!(null), json!("")),
             (json!([1, 2]), json!("[1,2]")),
         ] {
-            assert_eq!(content(&response), expected, "{response}");
+            assert_eq!(response_content(&response), expected, "{response}");
         }
     }
 
     #[test]
     fn a_failed_command_is_marked_as_an_error() {
         let failed = |tool: &str, response: &Value| {
-            let made = delivered(&json!({
+            let made = build_test_delivery(&json!({
                 "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": tool,
                 "tool_use_id": "t", "tool_response": response,
             }));
@@ -428,7 +437,7 @@ mod tests {
     fn an_oversized_event_is_truncated_and_records_its_size() {
         let huge = "x".repeat(9 << 20);
         for response in [json!(huge), json!(vec!["y".repeat(90); 90_000])] {
-            let made = delivered(&json!({
+            let made = build_test_delivery(&json!({
                 "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": "Read",
                 "tool_use_id": "t", "tool_response": response,
             }));
@@ -445,7 +454,7 @@ mod tests {
 
     #[test]
     fn responses_of_own_tools_are_not_recorded_again() {
-        let made = delivered(&json!({
+        let made = build_test_delivery(&json!({
             "session_id": "s", "hook_event_name": "PostToolUse", "tool_use_id": "t",
             "tool_name": "mcp__sessionlog__get_research_session", "tool_response": "the whole view",
         }));
@@ -456,7 +465,7 @@ mod tests {
     fn a_repeated_hook_event_keeps_its_id_and_other_events_differ() {
         let told = |name: &str, more: Value| {
             let mut payload = json!({ "session_id": "s", "hook_event_name": name });
-            payload.as_object_mut().expect("an object").extend(object(more));
+            payload.as_object_mut().expect("an object").extend(object_members(more));
             payload
         };
         let id = |payload: &Value, salt: u8| {

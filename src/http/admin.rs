@@ -1,4 +1,4 @@
-//! Counts and the description of the API. It must not interpret a count.
+//! Handlers of the metrics and of the API description. It must not interpret a count.
 
 use axum::{
     extract::State,
@@ -8,8 +8,8 @@ use axum::{
 
 use super::Shared;
 
-/// Returns counts in the Prometheus text format.
-pub(super) async fn metrics(State(server): Shared) -> Response {
+/// Returns the counters in the Prometheus text format.
+pub(super) async fn get_metrics(State(server): Shared) -> Response {
     let free = server.readers.available_permits();
     let readers = server.app.options.readers_max.saturating_sub(free);
     let scrub = server.app.service.recovery_report().scrub;
@@ -17,7 +17,7 @@ pub(super) async fn metrics(State(server): Shared) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-/// Returns this description of the API.
-pub(super) async fn openapi(State(server): Shared) -> Response {
+/// Returns the OpenAPI description of this interface.
+pub(super) async fn get_openapi(State(server): Shared) -> Response {
     ([(header::CONTENT_TYPE, "application/json")], server.document.clone()).into_response()
 }

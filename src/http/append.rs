@@ -16,17 +16,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Shared,
-    body::{Who, is_of},
-    gate::{Asking, reader},
+    body::{RequestCaller, has_media_type},
+    gate::{RequestPrincipal, acquire_reader_slot},
     guard::RequestId,
     params::QueryParams,
-    refuse::Refusal,
-    serve::Stopping,
+    refuse::HttpError,
+    serve::StopSignal,
 };
 use crate::{
-    access::Reading,
+    access::TenantSlot,
     event::Origin,
-    service::{Code, Flow, FlowAnswer, FlowRequest, ServiceError},
+    service::{BatchFlow, Code, FlowAnswer, FlowRequest, ServiceError},
     verbs::events::AppendQuery,
     wire::{
         NDJSON,
@@ -35,20 +35,20 @@ use crate::{
     },
 };
 
-/// A body that is read as it arrives.
-pub(super) struct Lines {
+/// Request body that is read as it arrives.
+pub(super) struct AppendBody {
     body: BodyDataStream,
     /// Bytes that the client sent before it can receive an answer.
     first: Option<Bytes>,
 }
 
-impl<S: Send + Sync> FromRequest<S> for Lines {
-    type Rejection = Refusal;
+impl<S: Send + Sync> FromRequest<S> for AppendBody {
+    type Rejection = HttpError;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Refusal> {
-        if !is_of(request.headers(), NDJSON) {
+    async fn from_request(request: Request, _: &S) -> Result<Self, HttpError> {
+        if !has_media_type(request.headers(), NDJSON) {
             let error = ServiceError::invalid("content-type", format!("{NDJSON} is expected"));
-            return Err(Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
+            return Err(HttpError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error));
         }
         // A client that expects `100 Continue` gets it once its body is read, which must be before
         // the answer begins.
@@ -63,14 +63,14 @@ impl<S: Send + Sync> FromRequest<S> for Lines {
 /// line, in order for each session.
 pub(super) async fn append(
     State(server): Shared,
-    Asking(who): Asking,
-    Who(caller): Who,
+    RequestPrincipal(who): RequestPrincipal,
+    RequestCaller(caller): RequestCaller,
     QueryParams(AppendQuery { create }): QueryParams<AppendQuery>,
-    stopping: Stopping,
+    stopping: StopSignal,
     axum::Extension(request): axum::Extension<RequestId>,
-    Lines { body, first }: Lines,
-) -> Result<Response, Refusal> {
-    let appending = Appending {
+    AppendBody { body, first }: AppendBody,
+) -> Result<Response, HttpError> {
+    let appending = AppendStreamState {
         flow: server.app.service.flow(&caller, create),
         origin: caller.origin,
         body,
@@ -79,20 +79,20 @@ pub(super) async fn append(
         line: 0,
         line_bytes_max: server.app.options.body_bytes_max,
         too_long: false,
-        input: Input::Open,
+        input: InputState::Open,
         idle: server.app.options.append_idle,
         stop: stopping.token(),
         request,
-        _place: reader(&who)?,
+        _reader_slot: acquire_reader_slot(&who)?,
     };
-    let answers = Body::from_stream(stream::unfold(appending, Appending::answers));
+    let answers = Body::from_stream(stream::unfold(appending, AppendStreamState::next_answers));
     let headers = [(header::CONTENT_TYPE.as_str(), NDJSON), ("x-accel-buffering", "no")];
     Ok((headers, answers).into_response())
 }
 
 /// Returns the byte offset of the first line break. Scans whole blocks first, then the bytes of
 /// one.
-fn line_break(bytes: &[u8]) -> Option<usize> {
+fn find_line_break(bytes: &[u8]) -> Option<usize> {
     let blocks = bytes.chunks(256).position(|block| block.contains(&b'\n'))? * 256;
     let rest = bytes.get(blocks..)?.iter();
     rest.enumerate().find(|(_, byte)| **byte == b'\n').map(|(at, _)| blocks + at)
@@ -104,19 +104,17 @@ struct LineTag {
     reference: Option<Box<str>>,
 }
 
-/// State of the input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Input {
+enum InputState {
     Open,
     /// The body is complete: the bytes after the last line break are a line.
     Whole,
-    /// It broke off, or is not read any more: the bytes after the last line break are dropped.
+    /// The body broke off, or is no longer read: the bytes after the last line break are dropped.
     Cut,
 }
 
-/// An append stream in progress.
-struct Appending {
-    flow: Flow<LineTag>,
+struct AppendStreamState {
+    flow: BatchFlow<LineTag>,
     origin: Origin,
     body: BodyDataStream,
     unread: BytesMut,
@@ -127,20 +125,20 @@ struct Appending {
     line_bytes_max: usize,
     /// True if the line at the front was refused for its length; its rest is skipped.
     too_long: bool,
-    input: Input,
+    input: InputState,
     idle: Duration,
     stop: CancellationToken,
     request: RequestId,
-    /// Slot among its tenant's readers: the stream lasts as long as one.
-    _place: Option<Reading>,
+    /// Slot among the tenant's readers, held until the stream ends.
+    _reader_slot: Option<TenantSlot>,
 }
 
-impl Appending {
+impl AppendStreamState {
     /// Returns the next answers; `None` at the end.
-    async fn answers(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
+    async fn next_answers(mut self) -> Option<(Result<Bytes, io::Error>, Self)> {
         let mut out = Vec::new();
         loop {
-            let more = self.take_lines(&mut out);
+            let more = self.process_lines(&mut out);
             while let Some(Some(answered)) = self.flow.next().now_or_never() {
                 self.write_answers(answered, &mut out);
             }
@@ -148,57 +146,57 @@ impl Appending {
                 return Some((Ok(out.into()), self));
             }
             if !more && self.flow.is_empty() {
-                if self.input != Input::Open {
+                if self.input != InputState::Open {
                     return None;
                 }
-            } else if more && self.flow.has_room() {
+            } else if more && self.flow.has_capacity() {
                 continue;
             }
             self.wait(&mut out, !more).await;
         }
     }
 
-    /// Waits for an answer, for more input if it may be read, or for the end.
+    /// Waits for an answer, for input if `may_read`, for the server to stop, or for the idle time.
     async fn wait(&mut self, out: &mut Vec<u8>, may_read: bool) {
-        let open = self.input == Input::Open;
+        let open = self.input == InputState::Open;
         let quiet = self.flow.is_empty();
         tokio::select! {
             biased;
             Some(answered) = self.flow.next(), if !quiet => self.write_answers(answered, out),
             chunk = self.body.next(), if open && may_read => match chunk {
                 Some(Ok(chunk)) => self.unread.extend_from_slice(&chunk),
-                Some(Err(_)) => self.input = Input::Cut,
-                None => self.input = Input::Whole,
+                Some(Err(_)) => self.input = InputState::Cut,
+                None => self.input = InputState::Whole,
             },
-            () = self.stop.cancelled(), if open => self.input = Input::Cut,
-            () = tokio::time::sleep(self.idle), if quiet && open => self.input = Input::Cut,
+            () = self.stop.cancelled(), if open => self.input = InputState::Cut,
+            () = tokio::time::sleep(self.idle), if quiet && open => self.input = InputState::Cut,
         }
     }
 
-    /// Processes the complete lines while the flow has capacity; returns true if some are left.
-    fn take_lines(&mut self, out: &mut Vec<u8>) -> bool {
+    /// Processes complete lines while the flow has capacity; returns true if some are left.
+    fn process_lines(&mut self, out: &mut Vec<u8>) -> bool {
         loop {
             let rest = self.unread.get(self.searched..).unwrap_or_default();
-            let end = line_break(rest).map(|at| self.searched + at);
+            let end = find_line_break(rest).map(|at| self.searched + at);
             let Some(end) = end else { break };
             self.searched = end;
-            if !self.flow.has_room() {
+            if !self.flow.has_capacity() {
                 return true;
             }
             let line = self.unread.split_to(end);
             self.unread.advance(1);
             self.searched = 0;
-            self.take(&line, out);
+            self.process_line(&line, out);
         }
         self.searched = self.unread.len();
-        if self.input == Input::Whole && !self.unread.is_empty() {
-            if !self.flow.has_room() {
+        if self.input == InputState::Whole && !self.unread.is_empty() {
+            if !self.flow.has_capacity() {
                 return true;
             }
             let line = std::mem::take(&mut self.unread);
-            self.take(&line, out);
+            self.process_line(&line, out);
         } else if self.unread.len() > self.line_bytes_max {
-            self.refuse_long(out);
+            self.refuse_long_line(out);
             self.unread.clear();
         }
         self.searched = self.unread.len();
@@ -206,9 +204,9 @@ impl Appending {
     }
 
     /// Processes one line, without its line break.
-    fn take(&mut self, line: &[u8], out: &mut Vec<u8>) {
+    fn process_line(&mut self, line: &[u8], out: &mut Vec<u8>) {
         if line.len() > self.line_bytes_max {
-            self.refuse_long(out);
+            self.refuse_long_line(out);
         }
         if std::mem::take(&mut self.too_long) {
             return;
@@ -218,14 +216,14 @@ impl Appending {
             return;
         }
         let number = self.line;
-        let text = match json::utf8(line) {
+        let text = match json::check_utf8(line) {
             Ok(text) => text,
             Err(error) => {
                 let label = LineLabel { number, reference: None, session: None };
-                return answer::line_refused(out, &label, &error, self.request.as_str());
+                return answer::write_line_refused(out, &label, &error, self.request.as_str());
             }
         };
-        let read = json::append_line(text, self.origin);
+        let read = json::parse_append_line(text, self.origin);
         match (read.session, read.batch) {
             (Some(session), batch) => {
                 let tag = LineTag { line: number, reference: read.reference.map(Box::from) };
@@ -236,13 +234,13 @@ impl Appending {
                     .err()
                     .unwrap_or_else(|| ServiceError::invalid("session", "it is missing"));
                 let label = LineLabel { number, reference: read.reference, session: None };
-                answer::line_refused(out, &label, &error, self.request.as_str());
+                answer::write_line_refused(out, &label, &error, self.request.as_str());
             }
         }
     }
 
     /// Refuses a line that exceeds the length limit, once.
-    fn refuse_long(&mut self, out: &mut Vec<u8>) {
+    fn refuse_long_line(&mut self, out: &mut Vec<u8>) {
         if std::mem::replace(&mut self.too_long, true) {
             return;
         }
@@ -251,7 +249,7 @@ impl Appending {
         let error = ServiceError::new(Code::BodyTooLarge, message)
             .action("send the events as several batches");
         let label = LineLabel { number: self.line, reference: None, session: None };
-        answer::line_refused(out, &label, &error, self.request.as_str());
+        answer::write_line_refused(out, &label, &error, self.request.as_str());
     }
 
     fn write_answers(&self, answered: Vec<FlowAnswer<LineTag>>, out: &mut Vec<u8>) {
@@ -259,8 +257,10 @@ impl Appending {
             let reference = tag.reference.as_deref();
             let label = LineLabel { number: tag.line, reference, session: Some(&session) };
             match result {
-                Ok(appended) => answer::appended(out, &label, &appended),
-                Err(error) => answer::line_refused(out, &label, &error, self.request.as_str()),
+                Ok(appended) => answer::write_appended(out, &label, &appended),
+                Err(error) => {
+                    answer::write_line_refused(out, &label, &error, self.request.as_str())
+                }
             }
         }
     }

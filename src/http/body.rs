@@ -18,14 +18,14 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, value::RawValue};
 
-use super::{Server, gate::Asking, hold::Held, refuse::Refusal, strict};
+use super::{Server, gate::RequestPrincipal, memory::Reservation, refuse::HttpError, strict};
 use crate::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::{self, Caller, Code, ServiceError},
-    wire::{PROTOBUF, fitted::fitted, json, schema},
+    wire::{PROTOBUF, coerce::coerce, json, schema},
 };
 
-/// Longest pause of a client while it sends a body.
+/// Maximum pause of a client while it sends a body.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
 /// Bytes of a parsed JSON value, estimated from the sizes of its types for lists of one empty list.
@@ -39,124 +39,130 @@ const JSON: &str = "application/json";
 /// Header in which a front end names its kind; only the kind `import` has an effect.
 const ORIGIN_HEADER: &str = "sessionlog-origin";
 
-/// The caller of a request, by its credential alone.
-pub(super) struct Who(pub(super) Caller);
+/// Caller of a request; its scope comes from the credential alone.
+pub(super) struct RequestCaller(pub(super) Caller);
 
-impl FromRequestParts<Arc<Server>> for Who {
-    type Rejection = Refusal;
+impl FromRequestParts<Arc<Server>> for RequestCaller {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, server: &Arc<Server>) -> Result<Self, Refusal> {
-        let Asking(who) = Asking::from_request_parts(parts, server).await?;
+    async fn from_request_parts(
+        parts: &mut Parts,
+        server: &Arc<Server>,
+    ) -> Result<Self, HttpError> {
+        let RequestPrincipal(who) = RequestPrincipal::from_request_parts(parts, server).await?;
         // An import of other programs' transcripts is a client of this interface, and sends this.
         let imports = parts.headers.get(ORIGIN_HEADER).is_some_and(|value| value == "import");
         let origin = if imports { Origin::Import } else { Origin::Harness };
-        Ok(Self(Caller { scope: who.scope.clone(), origin, fence: fence(&parts.headers)? }))
+        Ok(Self(Caller { scope: who.scope.clone(), origin, fence: parse_fence(&parts.headers)? }))
     }
 }
 
-/// The session that a path names.
-pub(super) struct InPath(pub(super) SessionId);
+/// Session that the path names.
+pub(super) struct PathSession(pub(super) SessionId);
 
-impl<S: Send + Sync> FromRequestParts<S> for InPath {
-    type Rejection = Refusal;
+impl<S: Send + Sync> FromRequestParts<S> for PathSession {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, HttpError> {
         session_id(&path_parameter(parts, state, "session").await?).map(Self)
     }
 }
 
-/// The name in a path after its session.
-pub(super) struct NameInPath(pub(super) String);
+/// Name in the path after the session.
+pub(super) struct PathName(pub(super) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
-    type Rejection = Refusal;
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, HttpError> {
         path_parameter(parts, state, "name").await.map(Self)
     }
 }
 
-/// Returns a part of the path, decoded.
+/// Returns the decoded path parameter `wanted`.
 async fn path_parameter<S: Send + Sync>(
     parts: &mut Parts,
     state: &S,
     wanted: &str,
-) -> Result<String, Refusal> {
+) -> Result<String, HttpError> {
     let params = RawPathParams::from_request_parts(parts, state).await;
-    let params = params.map_err(|_| Refusal::invalid(wanted, "its name is not UTF-8"))?;
+    let params = params.map_err(|_| HttpError::invalid(wanted, "its name is not UTF-8"))?;
     let text = params.iter().find(|(name, _)| *name == wanted).map(|(_, text)| text);
     Ok(text.unwrap_or_default().to_owned())
 }
 
 /// Parses a session's id; the refusal describes the format of an id.
-pub(super) fn session_id(text: &str) -> Result<SessionId, Refusal> {
-    service::session_id(text).map_err(Refusal::from)
+pub(super) fn session_id(text: &str) -> Result<SessionId, HttpError> {
+    service::parse_session_id(text).map_err(HttpError::from)
 }
 
-/// The bytes of a body, and whether they are protobuf.
-pub(super) struct Payload {
+/// Bytes of a body, and their format.
+pub(super) struct RequestBody {
     pub(super) bytes: Bytes,
     pub(super) protobuf: bool,
-    /// True if its client may send members that are not stored.
+    /// True if the client may send members that are not stored.
     pub(super) hosted: bool,
 }
 
-impl FromRequest<Arc<Server>> for Payload {
-    type Rejection = Refusal;
+impl FromRequest<Arc<Server>> for RequestBody {
+    type Rejection = HttpError;
 
-    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
-        let protobuf = is_of(request.headers(), PROTOBUF);
-        if !protobuf && !is_of(request.headers(), JSON) {
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, HttpError> {
+        let protobuf = has_media_type(request.headers(), PROTOBUF);
+        if !protobuf && !has_media_type(request.headers(), JSON) {
             return Err(unsupported_media_type());
         }
-        let hosted = strict::is_hosted(request.headers(), request.uri());
-        let bytes = read(request, server.app.options.body_bytes_max).await?;
+        let hosted = strict::is_managed_agents_request(request.headers(), request.uri());
+        let bytes = read_body(request, server.app.options.body_bytes_max).await?;
         Ok(Self { bytes, protobuf, hosted })
     }
 }
 
 /// A JSON body, and the memory reserved for its tree until the request is answered. An empty body
 /// without a content type is the empty object.
-pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Held>);
+pub(super) struct JsonBody<T>(pub(super) T, pub(super) Option<Reservation>);
 
 impl<T: DeserializeOwned + JsonSchema> FromRequest<Arc<Server>> for JsonBody<T> {
-    type Rejection = Refusal;
+    type Rejection = HttpError;
 
-    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, Refusal> {
-        let json = is_of(request.headers(), JSON);
-        let hosted = strict::is_hosted(request.headers(), request.uri());
-        let bytes = read(request, server.app.options.body_bytes_max).await?;
+    async fn from_request(request: Request, server: &Arc<Server>) -> Result<Self, HttpError> {
+        let json = has_media_type(request.headers(), JSON);
+        let hosted = strict::is_managed_agents_request(request.headers(), request.uri());
+        let bytes = read_body(request, server.app.options.body_bytes_max).await?;
         if bytes.is_empty() {
-            return decode("{}").map(|body| Self(body, None));
+            return decode_json("{}").map(|body| Self(body, None));
         }
         if !json {
             return Err(unsupported_media_type());
         }
-        let text = json::utf8(&bytes)?;
+        let text = json::check_utf8(&bytes)?;
         json::check(text)?;
-        let room = room_of_tree(server, &bytes).await?;
-        let text = &*json::paired(text);
+        let reservation = reserve_tree_memory(server, &bytes).await?;
+        let text = &*json::replace_lone_surrogates(text);
         if !hosted {
-            strict::members::<T>(text)?;
+            strict::check_members::<T>(text)?;
         }
-        decode(text).map(|body| Self(body, room))
+        decode_json(text).map(|body| Self(body, reservation))
     }
 }
 
 /// Reserves memory for the tree of a JSON text; refuses one with too many values.
-pub(super) async fn room_of_tree(server: &Server, text: &[u8]) -> Result<Option<Held>, Refusal> {
-    let bytes = json::values(text)?.saturating_mul(VALUE_BYTES);
+pub(super) async fn reserve_tree_memory(
+    server: &Server,
+    text: &[u8],
+) -> Result<Option<Reservation>, HttpError> {
+    let bytes = json::count_values(text)?.saturating_mul(VALUE_BYTES);
     if bytes <= TREE_BYTES_SMALL {
         return Ok(None);
     }
-    Ok(Some(server.trees.ask(bytes).await?))
+    Ok(Some(server.trees.reserve(bytes).await?))
 }
 
 /// Decodes checked JSON; the refusal names the member that does not fit.
-fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
+fn decode_json<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, HttpError> {
     // Serde accepts a list for a struct: its elements in the order of the fields.
     if !text.trim_start().starts_with('{') {
-        return Err(Refusal::invalid("body", "an object is expected"));
+        return Err(HttpError::invalid("body", "an object is expected"));
     }
     serde_json::from_str(text).map_err(|error| {
         let problem = error.to_string();
@@ -165,14 +171,16 @@ fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
             Some(name.to_owned())
         };
         if let Some(name) = missing(&problem) {
-            return Refusal::invalid(&name, "it is missing");
+            return HttpError::invalid(&name, "it is missing");
         }
         let schema = Value::Object(schema::input::<T>());
-        if let Err(misfit) = fitted(text, &schema) {
-            let member = misfit.field.split(['.', '[']).next().unwrap_or_default();
-            return match misfit.field == member {
-                true => Refusal::invalid(member, misfit.problem),
-                false => Refusal::invalid(member, format!("{}: {}", misfit.field, misfit.problem)),
+        if let Err(mismatch) = coerce(text, &schema) {
+            let member = mismatch.field.split(['.', '[']).next().unwrap_or_default();
+            return match mismatch.field == member {
+                true => HttpError::invalid(member, mismatch.problem),
+                false => {
+                    HttpError::invalid(member, format!("{}: {}", mismatch.field, mismatch.problem))
+                }
             };
         }
         let members: std::collections::BTreeMap<String, Box<RawValue>> =
@@ -185,44 +193,44 @@ fn decode<T: DeserializeOwned + JsonSchema>(text: &str) -> Result<T, Refusal> {
         let wrong = members.into_iter().find(alone).map(|(name, _)| name);
         // Serde's location ("at line 1 column 7") is useless without the text.
         let problem = problem.split(" at line ").next().unwrap_or_default();
-        Refusal::invalid(wrong.as_deref().unwrap_or("body"), problem)
+        HttpError::invalid(wrong.as_deref().unwrap_or("body"), problem)
     })
 }
 
 /// Returns true if the `Content-Type` is a media type.
-pub(super) fn is_of(headers: &HeaderMap, media_type: &str) -> bool {
+pub(super) fn has_media_type(headers: &HeaderMap, media_type: &str) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let named = value.and_then(|value| value.split(';').next()).unwrap_or_default();
     named.trim().eq_ignore_ascii_case(media_type)
 }
 
-/// Returns the error of a body that exceeds its limit.
-pub(super) fn too_large(bytes_max: usize) -> ServiceError {
+/// Creates the error for a body that exceeds its limit.
+pub(super) fn too_large_error(bytes_max: usize) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, format!("the body is larger than {bytes_max} bytes"))
         .action("send less at once, for example the events as several batches")
 }
 
-/// Returns the refusal of a body of a media type that the route does not accept.
-fn unsupported_media_type() -> Refusal {
+/// Creates the error for a media type that the route does not accept.
+fn unsupported_media_type() -> HttpError {
     let error = ServiceError::invalid("content-type", "application/json is expected");
-    Refusal::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
+    HttpError::with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, error)
 }
 
-/// Returns the length in `Content-Length`.
-pub(super) fn announced(headers: &HeaderMap) -> Option<u64> {
+/// Parses `Content-Length`.
+pub(super) fn content_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Refusal> {
-    let announced = announced(request.headers());
-    if announced.is_some_and(|bytes| bytes > bytes_max as u64) {
-        return Err(too_large(bytes_max).into());
+pub(super) async fn read_body(request: Request, bytes_max: usize) -> Result<Bytes, HttpError> {
+    let content_length = content_length(request.headers());
+    if content_length.is_some_and(|bytes| bytes > bytes_max as u64) {
+        return Err(too_large_error(bytes_max).into());
     }
-    let announced = announced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    let content_length = content_length.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
     let broken = |problem: &str| {
         let mut error = ServiceError::invalid("body", problem).action("send the request again");
         error.hint.retryable = true;
-        Refusal::with_status(StatusCode::REQUEST_TIMEOUT, error)
+        HttpError::with_status(StatusCode::REQUEST_TIMEOUT, error)
     };
     let mut stream = request.into_body().into_data_stream();
     // Most bodies arrive in one chunk, which is returned without a copy.
@@ -240,12 +248,12 @@ pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Re
             None => return Ok(Bytes::from(whole)),
             Some(Err(_)) => return Err(broken("it broke off")),
             Some(Ok(chunk)) if first.len().max(whole.len()) + chunk.len() > bytes_max => {
-                return Err(too_large(bytes_max).into());
+                return Err(too_large_error(bytes_max).into());
             }
             Some(Ok(chunk)) if first.is_empty() => first = chunk,
             Some(Ok(chunk)) => {
                 if whole.is_empty() {
-                    whole.reserve(announced.max(first.len() + chunk.len()));
+                    whole.reserve(content_length.max(first.len() + chunk.len()));
                     whole.extend_from_slice(&first);
                 }
                 whole.extend_from_slice(&chunk);
@@ -254,24 +262,25 @@ pub(super) async fn read(request: Request, bytes_max: usize) -> Result<Bytes, Re
     }
 }
 
-/// A request's body that is read to its end even if the request is refused: a client that is still
-/// sending does not read an answer, and closing the connection would lose the answer. At most four
-/// times the limit is read.
-struct ToItsEnd {
+/// Request body that is read to its end even if the request is refused: a client that is still
+/// sending does not read the answer, and closing the connection would lose it. At most four times
+/// the limit is read.
+struct DrainedBody {
     rest: Option<BodyDataStream>,
     bytes_max: usize,
 }
 
-/// Wraps the request's body so, unless it is empty or the client waits for `100 Continue`.
-pub(super) fn to_its_end(request: Request, bytes_max: usize) -> Request {
+/// Wraps the body in a [`DrainedBody`] unless it is empty or the client waits for `100 Continue`.
+pub(super) fn with_drained_body(request: Request, bytes_max: usize) -> Request {
     if request.headers().contains_key(header::EXPECT) || request.body().is_end_stream() {
         return request;
     }
-    request
-        .map(|body| Body::from_stream(ToItsEnd { rest: Some(body.into_data_stream()), bytes_max }))
+    request.map(|body| {
+        Body::from_stream(DrainedBody { rest: Some(body.into_data_stream()), bytes_max })
+    })
 }
 
-impl Stream for ToItsEnd {
+impl Stream for DrainedBody {
     type Item = Result<Bytes, axum::Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -284,7 +293,7 @@ impl Stream for ToItsEnd {
     }
 }
 
-impl Drop for ToItsEnd {
+impl Drop for DrainedBody {
     fn drop(&mut self) {
         let Some(mut rest) = self.rest.take() else { return };
         let mut left = self.bytes_max.saturating_mul(4);
@@ -302,56 +311,56 @@ impl Drop for ToItsEnd {
     }
 }
 
-/// Conditions in the headers of an append.
-pub(super) struct Conditions {
-    /// `If-Position`.
+/// Conditions of an append, from its headers.
+pub(super) struct AppendConditions {
+    /// `If-Position`: position that the first event must get.
     pub(super) if_position: Option<Position>,
-    /// `Idempotency-Key`.
+    /// `Idempotency-Key`: key by which a retry is recognised.
     pub(super) key: Option<BatchKey>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Conditions {
-    type Rejection = Refusal;
+impl<S: Send + Sync> FromRequestParts<S> for AppendConditions {
+    type Rejection = HttpError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpError> {
         let key = single_header(&parts.headers, "idempotency-key")?.map(BatchKey::new).transpose();
         Ok(Self {
-            if_position: number(&parts.headers, "if-position")?.map(Position),
-            key: key.map_err(|error| Refusal::invalid("idempotency-key", error))?,
+            if_position: parse_number(&parts.headers, "if-position")?.map(Position),
+            key: key.map_err(|error| HttpError::invalid("idempotency-key", error))?,
         })
     }
 }
 
-/// Returns the fencing token of the caller's lease.
-fn fence(headers: &HeaderMap) -> Result<Option<Fence>, Refusal> {
-    Ok(number(headers, "fencing-token")?.map(Fence))
+/// Parses the fencing token of the caller's lease.
+fn parse_fence(headers: &HeaderMap) -> Result<Option<Fence>, HttpError> {
+    Ok(parse_number(headers, "fencing-token")?.map(Fence))
 }
 
 /// Parses the whole number of a header that must not be repeated.
-fn number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, Refusal> {
+fn parse_number(headers: &HeaderMap, name: &str) -> Result<Option<u64>, HttpError> {
     let Some(text) = single_header(headers, name)? else { return Ok(None) };
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     let number = if digits { text.parse().ok() } else { None };
-    number.map(Some).ok_or_else(|| Refusal::invalid(name, "a whole number is expected"))
+    number.map(Some).ok_or_else(|| HttpError::invalid(name, "a whole number is expected"))
 }
 
 /// Returns the text of a header that must not be repeated.
-fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, Refusal> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, HttpError> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(Refusal::invalid(name, "the header comes twice"));
+        return Err(HttpError::invalid(name, "the header comes twice"));
     }
-    value.to_str().map(Some).map_err(|_| Refusal::invalid(name, "plain ASCII is expected"))
+    value.to_str().map(Some).map_err(|_| HttpError::invalid(name, "plain ASCII is expected"))
 }
 
-/// Returns the position after the last event that a stream's client has received.
-pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, Refusal> {
+/// Parses `Last-Event-ID` to the position after the last event that a client has received.
+pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, HttpError> {
     let Some(text) = single_header(headers, "last-event-id")? else { return Ok(None) };
     let seen: Option<u64> = text.parse().ok();
     match seen {
         Some(seen) => Ok(Some(Position(seen).plus(1))),
-        None => Err(Refusal::invalid("last-event-id", "the position of an event is expected")),
+        None => Err(HttpError::invalid("last-event-id", "the position of an event is expected")),
     }
 }
 

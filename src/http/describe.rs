@@ -24,10 +24,10 @@ use crate::{
         events::Event,
     },
     verbs::{
-        self, Registered, Route, Serve, Verb, Visit, admin as operations, events as log, hosted,
+        self, Route, RouteTable, Serve, Verb, Visit, admin as operations, events as log, hosted,
         tools,
     },
-    wire::schema::Shapes,
+    wire::schema::SchemaSet,
 };
 
 const ABOUT: &str = "A durable session store for AI agents: append-only sessions of events. The \
@@ -44,53 +44,53 @@ const TAGS: [(&str, &str); 6] = [
 
 type Handler = MethodRouter<Arc<Server>>;
 
-/// Returns the handlers of the verbs that have a dedicated one, by operation id.
-fn by_hand() -> HashMap<&'static str, Handler> {
+/// Returns the dedicated handlers of verbs, by operation id; the generic one serves all others.
+fn dedicated_handlers() -> HashMap<&'static str, Handler> {
     fn entry<V: Verb>(handler: Handler) -> (&'static str, Handler) {
         (V::ROUTE.id, handler)
     }
     HashMap::from([
-        entry::<log::Emit>(post(events::emit)),
-        entry::<log::Get>(get(events::get)),
+        entry::<log::Emit>(post(events::emit_events)),
+        entry::<log::GetEvents>(get(events::get_events)),
         entry::<log::AppendStream>(post(append::append)),
         entry::<log::Follow>(get(stream::tail)),
         entry::<log::Export>(get(stream::export)),
-        entry::<hosted::ListThreads>(get(threads::list)),
-        entry::<hosted::GetThread>(get(threads::get)),
-        entry::<hosted::ArchiveThread>(post(threads::archive)),
+        entry::<hosted::ListThreads>(get(threads::list_threads)),
+        entry::<hosted::GetThread>(get(threads::get_thread)),
+        entry::<hosted::ArchiveThread>(post(threads::archive_thread)),
         entry::<hosted::ThreadEvents>(get(threads::list_events)),
-        entry::<hosted::FollowThread>(get(threads::tail)),
+        entry::<hosted::FollowThread>(get(threads::tail_thread)),
         entry::<hosted::ListResources>(get(threads::list_resources)),
         entry::<hosted::AddResource>(post(threads::add_resource)),
-        entry::<operations::CreateBackup>(post(backup::create)),
-        entry::<operations::GetMetrics>(get(admin::metrics)),
-        entry::<operations::GetOpenapi>(get(admin::openapi)),
-        entry::<tools::CallTool>(post(super::tools::call)),
+        entry::<operations::CreateBackup>(post(backup::create_backup)),
+        entry::<operations::GetMetrics>(get(admin::get_metrics)),
+        entry::<operations::GetOpenapi>(get(admin::get_openapi)),
+        entry::<tools::CallTool>(post(super::tools::call_tool)),
     ])
 }
 
-/// Returns every route, with its description and its declaration.
-pub(super) fn routes() -> Routes {
+/// Builds every route, with its description and its declaration.
+pub(super) fn build_routes() -> Routes {
     let mut routes = Routes {
         router: Router::new(),
-        registered: Registered::default(),
-        by_hand: by_hand(),
+        registered: RouteTable::default(),
+        dedicated: dedicated_handlers(),
         paths: BTreeMap::new(),
-        shapes: Shapes::at(operation::SCHEMAS),
+        shapes: SchemaSet::with_path(operation::SCHEMAS),
     };
-    verbs::each(&mut routes);
-    let left: Vec<_> = routes.by_hand.keys().collect();
+    verbs::visit_all(&mut routes);
+    let left: Vec<_> = routes.dedicated.keys().collect();
     assert!(left.is_empty(), "handlers without a verb: {left:?}");
     routes
 }
 
-/// The routes registered so far. A route without a declaration cannot be registered.
+/// Routes registered so far. A route without a declaration cannot be registered.
 pub(super) struct Routes {
     router: Router<Arc<Server>>,
-    registered: Registered,
-    by_hand: HashMap<&'static str, Handler>,
+    registered: RouteTable,
+    dedicated: HashMap<&'static str, Handler>,
     paths: BTreeMap<&'static str, Map<String, Value>>,
-    shapes: Shapes,
+    shapes: SchemaSet,
 }
 
 impl Routes {
@@ -99,20 +99,20 @@ impl Routes {
         self.registered.add(V::ROUTE);
         self.router = std::mem::take(&mut self.router).route(path, handler);
         let method = method.as_str().map(str::to_lowercase).expect("a verb has a method");
-        let operation = operation::describe::<V>(&mut self.shapes);
+        let operation = operation::describe_operation::<V>(&mut self.shapes);
         self.paths.entry(path).or_default().insert(method, operation);
     }
 
-    /// Returns the router, the declarations, and the document.
-    pub(super) fn into_parts(mut self) -> (Router<Arc<Server>>, Registered, Value) {
+    /// Returns the router, the declarations, and the OpenAPI document.
+    pub(super) fn into_parts(mut self) -> (Router<Arc<Server>>, RouteTable, Value) {
         let shapes = &mut self.shapes;
         // Lines of streams, which no operation refers to.
-        shapes.of::<ErrorBody>();
-        shapes.of::<Event>();
-        shapes.of::<AppendLine>();
-        shapes.of::<LineAppended>();
-        shapes.of::<LineRefused>();
-        shapes.of::<BackupLine>();
+        shapes.schema_for::<ErrorBody>();
+        shapes.schema_for::<Event>();
+        shapes.schema_for::<AppendLine>();
+        shapes.schema_for::<LineAppended>();
+        shapes.schema_for::<LineRefused>();
+        shapes.schema_for::<BackupLine>();
         let error = json!({ "$ref": "#/components/schemas/ErrorBody" });
         let content = json!({ "application/json": { "schema": error } });
         let refusals = REFUSALS.iter().map(|(status, about)| {
@@ -128,7 +128,7 @@ impl Routes {
             },
             "paths": self.paths,
             "components": {
-                "schemas": self.shapes.all(),
+                "schemas": self.shapes.into_definitions(),
                 "responses": refusals.collect::<Map<_, _>>(),
             },
             "tags": TAGS.map(|(name, about)| json!({ "name": name, "description": about })),
@@ -138,25 +138,25 @@ impl Routes {
 }
 
 impl Visit for Routes {
-    fn verb<V: Serve>(&mut self) {
+    fn visit_verb<V: Serve>(&mut self) {
         self.register::<V>(verb::handler::<V>());
     }
 
-    fn by_hand<V: Verb>(&mut self) {
-        let handler = self.by_hand.remove(V::ROUTE.id);
+    fn visit_custom_verb<V: Verb>(&mut self) {
+        let handler = self.dedicated.remove(V::ROUTE.id);
         self.register::<V>(handler.expect("every verb has a handler"));
     }
 
-    fn tool(&mut self, _: tools::Tool) {}
+    fn visit_tool(&mut self, _: tools::Tool) {}
 }
 
-/// Returns the document as text.
-pub(super) fn text(document: &Value) -> String {
+/// Formats the document as indented JSON.
+pub(super) fn format_document(document: &Value) -> String {
     serde_json::to_string_pretty(document).expect("a tree is JSON") + "\n"
 }
 
 /// Returns the OpenAPI document that this interface serves, as published in proto/openapi.json.
 #[must_use]
-pub fn document() -> String {
-    text(&routes().into_parts().2)
+pub fn openapi_document() -> String {
+    format_document(&build_routes().into_parts().2)
 }

@@ -9,11 +9,11 @@ use axum::{
 
 use super::{
     Shared,
-    body::{Conditions, InPath, Payload, Who, wants_protobuf},
-    gate::Asking,
+    body::{AppendConditions, PathSession, RequestBody, RequestCaller, wants_protobuf},
+    gate::RequestPrincipal,
     params::QueryParams,
-    refuse::Refusal,
-    serve::Stopping,
+    refuse::HttpError,
+    serve::StopSignal,
 };
 use crate::{
     event::{Batch, NewEvent, Origin, limits},
@@ -23,34 +23,34 @@ use crate::{
 };
 
 /// Appends a batch, all or nothing; it is durable before the answer.
-pub(super) async fn emit(
+pub(super) async fn emit_events(
     State(server): Shared,
-    Who(caller): Who,
-    InPath(session): InPath,
+    RequestCaller(caller): RequestCaller,
+    PathSession(session): PathSession,
     QueryParams(EmitQuery { create }): QueryParams<EmitQuery>,
-    conditions: Conditions,
+    conditions: AppendConditions,
     headers: HeaderMap,
-    payload: Payload,
-) -> Result<Response, Refusal> {
-    let Conditions { if_position, key } = conditions;
-    let events = decode(&payload, caller.origin)?;
+    payload: RequestBody,
+) -> Result<Response, HttpError> {
+    let AppendConditions { if_position, key } = conditions;
+    let events = decode_events(&payload, caller.origin)?;
     let takes_protobuf = wants_protobuf(&headers, payload.protobuf);
-    // Its text is not needed while the events are written.
+    // The request text is not needed while the events are written.
     drop(payload);
     let batch = Batch { events: events.into(), if_position, key, ..Batch::default() };
     let emitted = server.app.service.emit(&caller, &session, batch, create).await?;
     Ok(if takes_protobuf {
-        encoded_response(PROTOBUF, protobuf::emitted(&emitted))
+        encoded_response(PROTOBUF, protobuf::encode_emitted(&emitted))
     } else {
-        encoded_response("application/json", answer::emitted(&emitted))
+        encoded_response("application/json", answer::format_emitted(&emitted))
     })
 }
 
-fn decode(payload: &Payload, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+fn decode_events(payload: &RequestBody, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     if payload.protobuf {
-        protobuf::events(payload.bytes.clone(), origin)
+        protobuf::parse_events(payload.bytes.clone(), origin)
     } else {
-        json::events(json::utf8(&payload.bytes)?, origin, payload.hosted)
+        json::parse_events(json::check_utf8(&payload.bytes)?, origin, payload.hosted)
     }
 }
 
@@ -59,30 +59,30 @@ fn encoded_response(media_type: &'static str, body: impl Into<Body>) -> Response
 }
 
 /// Returns a slice of a session, by position, point, time or type.
-pub(super) async fn get(
+pub(super) async fn get_events(
     State(server): Shared,
-    Asking(who): Asking,
-    Who(caller): Who,
-    InPath(session): InPath,
+    RequestPrincipal(who): RequestPrincipal,
+    RequestCaller(caller): RequestCaller,
+    PathSession(session): PathSession,
     QueryParams(query): QueryParams<EventsQuery>,
     headers: HeaderMap,
-    stopping: Stopping,
-) -> Result<Response, Refusal> {
-    let mut query = query.read()?;
+    stopping: StopSignal,
+) -> Result<Response, HttpError> {
+    let mut query = query.parse()?;
     let wait = std::mem::take(&mut query.wait);
-    let most = page_bytes(query.limit);
-    let mut held = server.room.ask(most.min(PAGE_BYTES_USUAL)).await?;
+    let most = page_memory_bytes_max(query.limit);
+    let mut held = server.room.reserve(most.min(PAGE_BYTES_USUAL)).await?;
     let mut slice = server.app.service.get_events(&caller, &session, &query).await?;
-    if !server.room.grow(&mut held, page_bytes_of(&slice)) {
+    if !server.room.try_grow(&mut held, slice_memory_bytes(&slice)) {
         // A page without reserved memory is dropped, and read again once memory is reserved.
         drop((slice, held));
-        held = server.room.ask(most).await?;
+        held = server.room.reserve(most).await?;
         slice = server.app.service.get_events(&caller, &session, &query).await?;
     }
     if slice.events.is_empty() && !wait.is_zero() {
         // A long poll reserves no memory; the page that it waits for is small.
         drop(held);
-        let _reader = server.admit(&who)?;
+        let _reader = server.admit_reader(&who)?;
         let (waiting, stop) = (EventQuery { wait, ..query.clone() }, stopping.token());
         slice = tokio::select! {
             slice = server.app.service.get_events(&caller, &session, &waiting) => slice?,
@@ -90,25 +90,25 @@ pub(super) async fn get(
                 server.app.service.get_events(&caller, &session, &query).await?
             }
         };
-        held = server.room.ask(page_bytes_of(&slice)).await?;
+        held = server.room.reserve(slice_memory_bytes(&slice)).await?;
     }
     Ok(if wants_protobuf(&headers, false) {
-        encoded_response(PROTOBUF, held.answer(protobuf::slice(&slice)))
+        encoded_response(PROTOBUF, held.into_response(protobuf::encode_slice(&slice)))
     } else {
-        encoded_response("application/json", held.answer(answer::slice(&slice)))
+        encoded_response("application/json", held.into_response(answer::format_slice(&slice)))
     })
 }
 
-/// Bytes of memory of most pages.
+/// Memory reserved at first for a page, in bytes: enough for most pages.
 const PAGE_BYTES_USUAL: usize = 256 << 10;
 
-/// Returns the bytes of memory of a page: its events and their text.
-fn page_bytes_of(slice: &EventSlice) -> usize {
+/// Returns the memory of a slice in bytes: its events and their encoding.
+fn slice_memory_bytes(slice: &EventSlice) -> usize {
     2 * slice.events.iter().map(|event| event.body.len()).sum::<usize>()
 }
 
-/// Returns the most bytes of memory of a page.
-fn page_bytes(limit: Option<usize>) -> usize {
+/// Returns the maximum memory of a page in bytes.
+fn page_memory_bytes_max(limit: Option<usize>) -> usize {
     let events = limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
     2 * events.saturating_mul(limits::EVENT_BYTES_MAX).min(limits::PAGE_BYTES_MAX)
 }

@@ -18,10 +18,10 @@ use futures_util::{FutureExt as _, StreamExt as _};
 
 use super::{
     HttpOptions, Server, Shared,
-    body::{announced, to_its_end},
-    gate::{NO_ROUTE, Noted},
-    hold::Held,
-    refuse::{Refusal, panicked},
+    body::{content_length, with_drained_body},
+    gate::{AuditedRequest, NO_ROUTE},
+    memory::Reservation,
+    refuse::{HttpError, answer_panic},
 };
 use crate::{
     service::{Code, ServiceError},
@@ -35,49 +35,48 @@ use crate::{
 
 /// Header with the id of a request, in requests and answers.
 const REQUEST_ID: &str = "x-request-id";
-/// The same in answers, under the name that clients of Managed Agents read.
+/// Header with the same id in answers, for clients of Managed Agents.
 const REQUEST_ID_HOSTED: &str = "request-id";
-/// Most bytes of a request id of a client.
+/// Maximum bytes of a request id of a client.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Size below which a request's body takes no more memory than a connection's buffers.
 const BODY_BYTES_SMALL: usize = 64 << 10;
-/// Size from which a text takes a separate block of the allocator, and the size of a block.
+/// Size from which the allocator uses a separate block for a text, and the block size.
 const BLOCK_FROM: usize = 8 << 20;
 const BLOCK_BYTES: usize = 32 << 20;
 
-/// The request's id, for answers written after the handler has returned.
+/// Id of a request, for answers written after the handler has returned.
 #[derive(Clone)]
 pub(super) struct RequestId(HeaderValue);
 
 impl RequestId {
-    /// Returns the id as text.
     pub(super) fn as_str(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
 }
 
-/// Wraps every route: see [`guarded`]. An audited call is completed and logged even if its client
+/// Wraps every route: see [`handle_request`]. Completes and logs an audited call even if its client
 /// disconnects.
-pub(super) async fn guard(
+pub(super) async fn guard_route(
     State(server): Shared,
     route: Option<MatchedPath>,
     request: Request,
     next: Next,
 ) -> Response<Body> {
     let path = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
-    let is_audited = server.audited(request.method(), path);
-    let guarded = guarded(server, route, request, next);
+    let is_audited = server.is_audited(request.method(), path);
+    let guarded = handle_request(server, route, request, next);
     if !is_audited {
         return guarded.await;
     }
     let answered = tokio::spawn(guarded).await;
-    answered.unwrap_or_else(|error| panicked(Box::new(error.to_string())))
+    answered.unwrap_or_else(|error| answer_panic(Box::new(error.to_string())))
 }
 
 /// Sets the request's id, refuses foreign hosts and origins, counts and logs the request, and
 /// writes refusals. A panic of a handler is answered too.
-async fn guarded(
+async fn handle_request(
     server: Arc<Server>,
     route: Option<MatchedPath>,
     mut request: Request,
@@ -89,49 +88,52 @@ async fn guarded(
     let route = route.as_ref().map_or(NO_ROUTE, MatchedPath::as_str);
     let began = server.app.service.monotonic();
     let options = &server.app.options;
-    let knocked = check_host_and_origin(options, &request).map_err(Refusal::from);
-    let let_in = knocked.and_then(|()| server.let_in(route, &mut request)).and_then(|who| {
-        server.queries.check(&method, route, request.headers(), request.uri())?;
-        let streams = route == MCP.path && method == Method::GET;
-        let reader = streams.then(|| server.admit(&who.who)).transpose()?;
-        Ok((who, reader))
-    });
+    let checked = check_host_and_origin(options, &request).map_err(HttpError::from);
+    let authorized =
+        checked.and_then(|()| server.admit_request(route, &mut request)).and_then(|who| {
+            server.queries.check(&method, route, request.headers(), request.uri())?;
+            let streams = route == MCP.path && method == Method::GET;
+            let reader = streams.then(|| server.admit_reader(&who.who)).transpose()?;
+            Ok((who, reader))
+        });
     let mut reader = None;
-    let admitted = match let_in {
+    let admitted = match authorized {
         Ok((who, reads)) => {
             reader = reads;
-            admit(&server, route, request.headers()).await.map(|room| (who, room))
+            reserve_body_memory(&server, route, request.headers()).await.map(|room| (who, room))
         }
         Err(refusal) => Err(refusal),
     };
     let who = admitted.as_ref().ok().map(|(admitted, _)| Arc::clone(&admitted.who));
     let path = options.access.is_some().then(|| request.uri().path().to_owned());
-    let request = to_its_end(request, options.body_bytes_max);
+    let request = with_drained_body(request, options.body_bytes_max);
     let mut response = match admitted {
         Ok(_until_answered) => {
             let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-            answered.unwrap_or_else(panicked)
+            answered.unwrap_or_else(answer_panic)
         }
         Err(refusal) => {
             drop(request);
             refusal.into_response()
         }
     };
-    let refusal = response.extensions_mut().remove::<Refusal>();
+    let refusal = response.extensions_mut().remove::<HttpError>();
     let refusal = refusal.or_else(|| framework_refusal(route, &response));
     if let Some(path) = &path {
         let (who, refusal, status) = (who.as_deref(), refusal.as_ref(), response.status());
         let (method, request) = (&method, id.as_str());
         let session = path.strip_prefix("/v1/sessions/").and_then(|rest| rest.split('/').next());
-        server.note(Noted { who, refusal, method, route, session, status, request }).await;
+        server
+            .write_audit(AuditedRequest { who, refusal, method, route, session, status, request })
+            .await;
     }
     let code = refusal.as_ref().map_or("", |refusal| refusal.code().as_str());
     if let Some(refusal) = &refusal {
-        response = refusal.write(id.as_str());
+        response = refusal.to_response(id.as_str());
     }
     let took = server.app.service.monotonic().saturating_sub(began);
     let status = response.status();
-    server.metrics.request(&method, route, status.as_u16(), took);
+    server.metrics.count_request(&method, route, status.as_u16(), took);
     log_request(id.as_str(), &method, route, status, code, took);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID_HOSTED, id.0.clone());
@@ -139,14 +141,14 @@ async fn guarded(
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     match reader {
-        Some(reader) => until_its_end(response, reader),
+        Some(reader) => hold_until_body_ends(response, reader),
         None => response,
     }
 }
 
-/// Returns the response with a value that is held until its body has ended or is dropped: a
-/// reader's slot, a request's reserved memory.
-pub(super) fn until_its_end<T: Send + 'static>(
+/// Keeps `held`, such as a reader's slot or reserved memory, until the body of the response has
+/// ended or is dropped.
+pub(super) fn hold_until_body_ends<T: Send + 'static>(
     response: Response<Body>,
     held: T,
 ) -> Response<Body> {
@@ -178,15 +180,16 @@ fn log_request(
     }
 }
 
-/// Converts a refusal of the framework, such as for a path that is not UTF-8, to the API's format.
-fn framework_refusal(route: &str, response: &Response<Body>) -> Option<Refusal> {
+/// Converts an error of the framework, such as for a path that is not UTF-8, to the API's format.
+fn framework_refusal(route: &str, response: &Response<Body>) -> Option<HttpError> {
     let kind = response.headers().get(header::CONTENT_TYPE)?.as_bytes();
     let refused = response.status().is_client_error() && kind.starts_with(b"text/plain");
     let error = || ServiceError::invalid("request", "it is not what this route takes");
-    (refused && route.starts_with("/v1/")).then(|| Refusal::with_status(response.status(), error()))
+    (refused && route.starts_with("/v1/"))
+        .then(|| HttpError::with_status(response.status(), error()))
 }
 
-/// Returns the client's id for the request if it is plain, or a new one.
+/// Returns the request id of the client if it is valid, else a new one.
 fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
     let plain = |value: &&HeaderValue| {
         (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
@@ -206,7 +209,7 @@ fn request_id(server: &Server, headers: &HeaderMap) -> RequestId {
 /// Refuses requests from other sites: another host's name (DNS rebinding), another site's page
 /// (forged requests of a browser).
 fn check_host_and_origin(options: &HttpOptions, request: &Request) -> Result<(), ServiceError> {
-    host(request.uri(), request.headers(), &options.allowed_hosts)?;
+    check_host(request.uri(), request.headers(), &options.allowed_hosts)?;
     check_origin(request.headers(), &options.allowed_origins)?;
     check_site(request.headers())
 }
@@ -214,9 +217,13 @@ fn check_host_and_origin(options: &HttpOptions, request: &Request) -> Result<(),
 /// Reserves memory for a request that announces a large or unknown size, until it is answered. One
 /// that will be refused for its size does not wait, and an append stream is read as it arrives: it
 /// is never in memory whole.
-async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Option<Held>, Refusal> {
+async fn reserve_body_memory(
+    server: &Server,
+    route: &str,
+    headers: &HeaderMap,
+) -> Result<Option<Reservation>, HttpError> {
     let bytes_max = server.app.options.body_bytes_max;
-    let bytes = match announced(headers) {
+    let bytes = match content_length(headers) {
         Some(bytes) => bytes,
         None if headers.contains_key(header::TRANSFER_ENCODING) => bytes_max as u64,
         None => 0,
@@ -227,16 +234,16 @@ async fn admit(server: &Server, route: &str, headers: &HeaderMap) -> Result<Opti
     }
     // Until the answer, its text, its events, and the frame with them are in memory.
     let block = if bytes < BLOCK_FROM { bytes } else { bytes.next_multiple_of(BLOCK_BYTES) };
-    Ok(Some(server.bodies.ask(3 * block).await?))
+    Ok(Some(server.bodies.reserve(3 * block).await?))
 }
 
-fn forbidden(problem: &str, action: &str) -> ServiceError {
+fn forbidden_error(problem: &str, action: &str) -> ServiceError {
     ServiceError::new(Code::Forbidden, problem).action(action)
 }
 
-fn host(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
+fn check_host(uri: &Uri, headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceError> {
     let refused = |problem| {
-        Err(forbidden(problem, "use a loopback name, or allow the host in the configuration"))
+        Err(forbidden_error(problem, "use a loopback name, or allow the host in the configuration"))
     };
     let mut named = headers.get_all(header::HOST).iter();
     let (Some(value), None) = (named.next(), named.next()) else {
@@ -267,7 +274,7 @@ fn check_origin(headers: &HeaderMap, allowed: &[String]) -> Result<(), ServiceEr
         });
         if !loopback && !allowed.iter().any(|name| name.eq_ignore_ascii_case(text)) {
             let action = "call from a program, or allow the origin in the configuration";
-            return Err(forbidden("pages of that origin may not call this server", action));
+            return Err(forbidden_error("pages of that origin may not call this server", action));
         }
     }
     Ok(())
@@ -279,7 +286,7 @@ fn check_site(headers: &HeaderMap) -> Result<(), ServiceError> {
     let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
     if is_cross_site(sites, headers.contains_key(header::ORIGIN)) {
         let action = "call from a program, or open the address by itself";
-        return Err(forbidden("pages of other sites may not call this server", action));
+        return Err(forbidden_error("pages of other sites may not call this server", action));
     }
     Ok(())
 }
@@ -308,7 +315,7 @@ mod tests {
             "logs.example:9",
             "b.example:80",
         ] {
-            assert!(host(&uri, &headers(header::HOST, &[good]), &allowed).is_ok(), "{good}");
+            assert!(check_host(&uri, &headers(header::HOST, &[good]), &allowed).is_ok(), "{good}");
         }
         for bad in [
             "evil.example",
@@ -321,12 +328,15 @@ mod tests {
             "0.0.0.0:7717",
             "evil.example#localhost",
         ] {
-            assert!(host(&uri, &headers(header::HOST, &[bad]), &allowed).is_err(), "{bad}");
+            assert!(check_host(&uri, &headers(header::HOST, &[bad]), &allowed).is_err(), "{bad}");
         }
-        assert!(host(&uri, &headers(header::HOST, &[]), &allowed).is_err());
-        assert!(host(&uri, &headers(header::HOST, &["localhost", "localhost"]), &allowed).is_err());
+        assert!(check_host(&uri, &headers(header::HOST, &[]), &allowed).is_err());
+        assert!(
+            check_host(&uri, &headers(header::HOST, &["localhost", "localhost"]), &allowed)
+                .is_err()
+        );
         let absolute = Uri::from_static("http://evil.example/");
-        assert!(host(&absolute, &headers(header::HOST, &["localhost"]), &allowed).is_err());
+        assert!(check_host(&absolute, &headers(header::HOST, &["localhost"]), &allowed).is_err());
     }
 
     #[test]

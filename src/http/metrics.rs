@@ -11,25 +11,25 @@ use axum::http::Method;
 use metrics::{Counter, Histogram};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
-use crate::{api::admin::ScrubReport, env::sync::RwLock, service::AppendCounts};
+use crate::{api::admin::ScrubReport, env::sync::RwLock, service::OperationCounts};
 
-/// Requests between two upkeeps: latencies stay in memory until one sorts them into buckets.
+/// Requests between two upkeep runs, which move latencies from memory into buckets.
 const UPKEEP_REQUESTS: u64 = 1_024;
 /// Upper bounds of the latency buckets, in seconds.
 const SECONDS: [f64; 11] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 10.0, 60.0];
 
-/// The counts of one router.
+/// Counters of one router.
 pub(super) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     requests: AtomicU64,
     /// Counters by route, then by method and status: found without building labels again.
-    known: RwLock<HashMap<String, Vec<Known>>>,
+    known: RwLock<HashMap<String, Vec<LabelCounters>>>,
 }
 
 /// Counters of one set of labels.
 #[derive(Clone)]
-struct Known {
+struct LabelCounters {
     method: &'static str,
     status: u16,
     requests: Counter,
@@ -42,13 +42,13 @@ impl Metrics {
         let builder = builder.set_buckets(&SECONDS).expect("the list of bounds is not empty");
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        metrics::with_local_recorder(&recorder, describe);
+        metrics::with_local_recorder(&recorder, describe_metrics);
         Self { recorder, handle, requests: AtomicU64::new(0), known: RwLock::default() }
     }
 
-    /// Counts one answered request.
-    pub(super) fn request(&self, method: &Method, route: &str, status: u16, took: Duration) {
-        let known = self.known(known(method), route, status);
+    /// Counts an answered request.
+    pub(super) fn count_request(&self, method: &Method, route: &str, status: u16, took: Duration) {
+        let known = self.counters(method_label(method), route, status);
         known.requests.increment(1);
         known.seconds.record(took);
         if self.requests.fetch_add(1, Ordering::Relaxed) % UPKEEP_REQUESTS == UPKEEP_REQUESTS - 1 {
@@ -56,9 +56,9 @@ impl Metrics {
         }
     }
 
-    fn known(&self, method: &'static str, route: &str, status: u16) -> Known {
+    fn counters(&self, method: &'static str, route: &str, status: u16) -> LabelCounters {
         let read = self.known.read();
-        let same = |known: &&Known| (known.method, known.status) == (method, status);
+        let same = |known: &&LabelCounters| (known.method, known.status) == (method, status);
         if let Some(known) = read.get(route).and_then(|of_route| of_route.iter().find(same)) {
             return known.clone();
         }
@@ -70,17 +70,17 @@ impl Metrics {
             let [method_label, route, _] = labels;
             let labels = [method_label, route];
             let seconds = metrics::histogram!("sessionlog_http_request_seconds", &labels);
-            Known { method, status, requests, seconds }
+            LabelCounters { method, status, requests, seconds }
         });
         let mut write = self.known.write();
         write.entry(route.to_owned()).or_default().push(known.clone());
         known
     }
 
-    /// Returns the text of a scrape.
+    /// Formats all metrics as the text of a scrape.
     pub(super) fn render(
         &self,
-        counts: AppendCounts,
+        counts: OperationCounts,
         readers: usize,
         scrub: &ScrubReport,
     ) -> String {
@@ -110,13 +110,13 @@ impl Metrics {
     }
 }
 
-/// Returns a method's name; all unknown methods share one label.
-fn known(method: &Method) -> &'static str {
+/// Returns the label of a method; all unknown methods share one.
+fn method_label(method: &Method) -> &'static str {
     let methods = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
     methods.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
 }
 
-fn describe() {
+fn describe_metrics() {
     use metrics::{describe_counter, describe_gauge, describe_histogram};
     describe_counter!("sessionlog_http_requests_total", "Requests by method, route and status.");
     describe_histogram!("sessionlog_http_request_seconds", "Time until the answer began.");

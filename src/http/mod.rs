@@ -10,8 +10,8 @@ mod describe;
 mod events;
 mod gate;
 mod guard;
-mod hold;
 mod mcp;
+mod memory;
 mod metrics;
 mod operation;
 mod params;
@@ -33,15 +33,15 @@ use std::{
 use axum::{Router, middleware};
 use tokio::sync::Semaphore;
 
-pub use describe::document;
+pub use describe::openapi_document;
 pub use refuse::status;
 pub use serve::{Listener, ServeOptions, serve};
 
 use crate::{
-    access::{Access, Principal},
+    access::{Authenticator, Principal},
     event::{Event, Timestamp, limits},
     service::{Service, ServiceResult},
-    verbs::{OwnerInfo, Registered, tools::MCP},
+    verbs::{OwnerInfo, RouteTable, tools::MCP},
 };
 
 /// Converts the events of a whole session to another program's format.
@@ -54,18 +54,18 @@ pub struct HttpOptions {
     pub allowed_hosts: Vec<String>,
     /// Origins that a browser's request may come from, besides the loopback ones.
     pub allowed_origins: Vec<String>,
-    /// Most bytes of a request's body; default 16 MiB.
+    /// Maximum bytes of a request's body; default 16 MiB.
     pub body_bytes_max: usize,
-    /// Most bytes of memory of all large requests, from their first byte until the answer; default
+    /// Maximum memory of all large requests in bytes, from the first byte until the answer; default
     /// 256 MiB. Trees of JSON may take a quarter of it, in addition.
     pub bodies_bytes_max: usize,
     /// Time for which a large request waits for memory; default 10 s.
     pub bodies_patience: Duration,
-    /// Most concurrent readers (streams and long polls); default 10 000.
+    /// Maximum number of concurrent readers (streams and long polls); default 10 000.
     pub readers_max: usize,
-    /// Most bytes of memory of all large answers; default 256 MiB.
+    /// Maximum bytes of memory of all large answers; default 256 MiB.
     pub answers_bytes_max: usize,
-    /// Most bytes of memory of stream parts that clients have not read yet; default 64 MiB. A
+    /// Maximum bytes of memory of stream parts that clients have not read yet; default 64 MiB. A
     /// stream above it waits. Parts of up to 16 KiB do not count.
     pub streams_bytes_max: usize,
     /// Time for which a request for a large answer waits for memory; default 10 s.
@@ -76,7 +76,7 @@ pub struct HttpOptions {
     pub heartbeat: Duration,
     /// Credentials accepted over a network; with `None` every client that reaches the port is the
     /// user of this machine.
-    pub access: Option<Arc<Access>>,
+    pub access: Option<Arc<Authenticator>>,
     /// Export formats in addition to `jsonl`, by name.
     pub exporters: BTreeMap<String, Exporter>,
 }
@@ -101,7 +101,7 @@ impl Default for HttpOptions {
     }
 }
 
-/// Parts of the interface.
+/// State of the interface: verbs, owner and settings.
 #[derive(Clone)]
 pub struct App {
     /// The verbs.
@@ -112,56 +112,56 @@ pub struct App {
     pub options: HttpOptions,
 }
 
-/// The app, and the interface's own state.
+/// The app, and the state of the interface.
 struct Server {
     app: App,
     readers: Arc<Semaphore>,
-    room: hold::Room,
-    bodies: hold::Room,
+    room: memory::MemoryBudget,
+    bodies: memory::MemoryBudget,
     /// Memory of bodies parsed as trees: a quarter of `bodies`, in addition to it.
-    trees: hold::Room,
-    streams: Arc<hold::Room>,
-    /// Start time: makes its request ids differ from those of earlier servers.
+    trees: memory::MemoryBudget,
+    streams: Arc<memory::MemoryBudget>,
+    /// Start time: makes request ids differ from those of earlier servers.
     began: Timestamp,
     requests: AtomicU64,
     metrics: metrics::Metrics,
-    /// The principal of a request without a credential, if that is allowed.
+    /// Principal of requests that need no credential.
     local: Arc<Principal>,
     document: String,
-    registered: Registered,
-    queries: strict::Queries,
+    registered: RouteTable,
+    queries: strict::QuerySchemas,
 }
 
 /// State shared by all handlers.
 type Shared = axum::extract::State<Arc<Server>>;
 
-/// Returns every route of the API. `more` has the route [`MCP`]; it is merged before the layers, so
+/// Creates the router of the API. `more` has the route [`MCP`]; it is merged before the layers, so
 /// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
-    let (routes, mut registered, document) = describe::routes().into_parts();
+    let (routes, mut registered, document) = describe::build_routes().into_parts();
     registered.add(MCP);
     let options = &app.options;
-    let room = hold::Room::new;
+    let room = memory::MemoryBudget::new;
     let server = Arc::new(Server {
         readers: Arc::new(Semaphore::new(options.readers_max)),
-        room: room(options.answers_bytes_max, options.answers_patience, hold::ANSWERS),
-        streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, hold::STREAMS)),
-        bodies: room(options.bodies_bytes_max, options.bodies_patience, hold::BODIES),
-        trees: room(options.bodies_bytes_max / 4, options.bodies_patience, hold::BODIES),
+        room: room(options.answers_bytes_max, options.answers_patience, memory::ANSWERS),
+        streams: Arc::new(room(options.streams_bytes_max, Duration::ZERO, memory::STREAMS)),
+        bodies: room(options.bodies_bytes_max, options.bodies_patience, memory::BODIES),
+        trees: room(options.bodies_bytes_max / 4, options.bodies_patience, memory::BODIES),
         began: app.service.now(),
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
         local: Arc::new(Principal { is_audited: options.access.is_some(), ..Principal::local() }),
-        document: describe::text(&document),
-        queries: strict::Queries::from_document(&document),
+        document: describe::format_document(&document),
+        queries: strict::QuerySchemas::from_document(&document),
         registered,
         app,
     });
-    let more = more.layer(middleware::from_fn_with_state(Arc::clone(&server), mcp::judge));
+    let more = more.layer(middleware::from_fn_with_state(Arc::clone(&server), mcp::check_mcp_body));
     routes
         .with_state(Arc::clone(&server))
         .merge(more)
-        .fallback(refuse::no_route)
-        .method_not_allowed_fallback(refuse::no_method)
-        .layer(middleware::from_fn_with_state(server, guard::guard))
+        .fallback(refuse::refuse_path)
+        .method_not_allowed_fallback(refuse::refuse_method)
+        .layer(middleware::from_fn_with_state(server, guard::guard_route))
 }

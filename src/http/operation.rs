@@ -6,23 +6,24 @@ use serde_json::{Map, Value, json};
 
 use super::refuse::REFUSALS;
 use crate::{
-    verbs::{Asks, Fencing, Media, Verb},
-    wire::schema::{self, Shapes},
+    verbs::{BodyUse, Fencing, Media, Verb},
+    wire::schema::{self, SchemaSet},
 };
 
-/// Path of the schemas in the document.
+/// JSON pointer of the schemas in the document.
 pub(super) const SCHEMAS: &str = "/components/schemas";
 
-/// Returns the operation of a verb.
-pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
-    let mut parameters = parameters_of::<V::Params>("path");
-    parameters.extend(parameters_of::<V::Query>("query"));
+/// Builds the OpenAPI operation of a verb.
+pub(super) fn describe_operation<V: Verb>(shapes: &mut SchemaSet) -> Value {
+    let mut parameters = describe_parameters::<V::Params>("path");
+    parameters.extend(describe_parameters::<V::Query>("query"));
     let number = || json!({ "type": "integer", "format": "int64", "minimum": 0 });
     for header in V::HEADERS {
         let schema = if header.is_number { number() } else { json!({ "type": "string" }) };
-        parameters.push(parameter(header.name, "header", header.about, false, schema));
+        parameters.push(describe_parameter(header.name, "header", header.about, false, schema));
     }
-    let token = |about, required| parameter("Fencing-Token", "header", about, required, number());
+    let token =
+        |about, required| describe_parameter("Fencing-Token", "header", about, required, number());
     parameters.extend(match V::FENCE {
         Fencing::No => None,
         Fencing::WhenHeld => Some(token("Token of the lease, when one is held", false)),
@@ -30,7 +31,7 @@ pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
     });
     parameters.extend(V::KEY.map(|about| {
         let key = json!({ "type": "string", "minLength": 1, "maxLength": 128 });
-        parameter("Idempotency-Key", "header", about, false, key)
+        describe_parameter("Idempotency-Key", "header", about, false, key)
     }));
     let mut operation = Map::new();
     let mut put = |name: &str, value| drop(operation.insert(name.to_owned(), value));
@@ -40,13 +41,13 @@ pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
     if !parameters.is_empty() {
         put("parameters", Value::Array(parameters));
     }
-    if let Asks::Maybe(about) | Asks::Body(about) = V::ASKS {
-        let content = content::<V::Body>(V::TAKES, shapes);
-        let required = matches!(V::ASKS, Asks::Body(_));
+    if let BodyUse::Maybe(about) | BodyUse::Body(about) = V::ASKS {
+        let content = describe_content::<V::Body>(V::TAKES, shapes);
+        let required = matches!(V::ASKS, BodyUse::Body(_));
         let body = json!({ "description": about, "content": content, "required": required });
         put("requestBody", body);
     }
-    let content = content::<V::Answer>(V::GIVES, shapes);
+    let content = describe_content::<V::Answer>(V::GIVES, shapes);
     let answer = json!({ "description": V::ANSWERS, "content": content });
     let mut responses = Map::from_iter([(V::STATUS.to_string(), answer)]);
     for (status, _) in REFUSALS {
@@ -57,11 +58,11 @@ pub(super) fn describe<V: Verb>(shapes: &mut Shapes) -> Value {
     Value::Object(operation)
 }
 
-/// Returns the schemas of a body or an answer, by media type.
-fn content<T: JsonSchema>(forms: &[Media], shapes: &mut Shapes) -> Value {
+/// Builds the schemas of a body or an answer, by media type.
+fn describe_content<T: JsonSchema>(forms: &[Media], shapes: &mut SchemaSet) -> Value {
     let forms = forms.iter().map(|form| {
         let (name, schema) = match *form {
-            Media::Json => ("application/json", shapes.of::<T>()),
+            Media::Json => ("application/json", shapes.schema_for::<T>()),
             Media::Text(name) => (name, json!({ "type": "string" })),
             Media::Bytes(name) => (name, json!({})),
         };
@@ -70,8 +71,8 @@ fn content<T: JsonSchema>(forms: &[Media], shapes: &mut Shapes) -> Value {
     Value::Object(forms.collect())
 }
 
-/// Returns the parameters for the members of a type.
-fn parameters_of<T: JsonSchema>(place: &str) -> Vec<Value> {
+/// Builds the parameters for the members of a type.
+fn describe_parameters<T: JsonSchema>(location: &str) -> Vec<Value> {
     let schema = schema::parameters::<T>();
     let required = |name: &String| {
         let all = schema.get("required").and_then(Value::as_array);
@@ -83,13 +84,19 @@ fn parameters_of<T: JsonSchema>(place: &str) -> Vec<Value> {
         schema.shift_remove("default");
         let about = schema.shift_remove("description");
         let about = about.as_ref().and_then(Value::as_str).unwrap_or_default();
-        parameter(name, place, about, required(name), Value::Object(schema))
+        describe_parameter(name, location, about, required(name), Value::Object(schema))
     };
     members.map(one).collect()
 }
 
-fn parameter(name: &str, place: &str, about: &str, required: bool, schema: Value) -> Value {
+fn describe_parameter(
+    name: &str,
+    location: &str,
+    about: &str,
+    required: bool,
+    schema: Value,
+) -> Value {
     json!({
-        "name": name, "in": place, "description": about, "required": required, "schema": schema,
+        "name": name, "in": location, "description": about, "required": required, "schema": schema,
     })
 }

@@ -1,6 +1,6 @@
-//! A connection whose writes fail once the client reads nothing for a while: bytes queued for it
-//! take memory. Reading has a separate limit. It also counts reads and writes. It must not inspect
-//! the bytes.
+//! A connection whose writes fail after a time without progress: bytes queued for a client that
+//! does not read take memory. Reads have a separate limit. It also counts reads and writes. It must
+//! not inspect the bytes.
 
 use std::{
     io::{self, IoSlice},
@@ -18,11 +18,11 @@ use tokio::{
     time::Sleep,
 };
 
-/// Number of reads from a connection and writes to it.
+/// Counter of the reads from a connection and the writes to it.
 #[derive(Clone, Default)]
-pub(super) struct Transfers(Arc<AtomicU64>);
+pub(super) struct TransferCount(Arc<AtomicU64>);
 
-impl Transfers {
+impl TransferCount {
     fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -33,25 +33,25 @@ impl Transfers {
 }
 
 /// A stream whose writes fail after `patience` without progress.
-pub(super) struct Progress<S> {
+pub(super) struct ProgressStream<S> {
     stream: S,
     patience: Duration,
     /// Timer that runs while a write is blocked.
     stuck: Option<Pin<Box<Sleep>>>,
-    transfers: Transfers,
+    transfers: TransferCount,
 }
 
-impl<S: AsyncWrite + Unpin> Progress<S> {
+impl<S: AsyncWrite + Unpin> ProgressStream<S> {
     pub(super) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, stuck: None, transfers: Transfers::default() }
+        Self { stream, patience, stuck: None, transfers: TransferCount::default() }
     }
 
     /// Returns a counter that stays readable after the connection is moved.
-    pub(super) fn transfers(&self) -> Transfers {
+    pub(super) fn transfers(&self) -> TransferCount {
         self.transfers.clone()
     }
 
-    fn write<T>(
+    fn poll_write_with<T>(
         &mut self,
         context: &mut Context<'_>,
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<T>>,
@@ -67,7 +67,7 @@ impl<S: AsyncWrite + Unpin> Progress<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ProgressStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -79,13 +79,14 @@ impl<S: AsyncRead + Unpin> AsyncRead for Progress<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for ProgressStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = ready!(self.write(context, |stream, cx| stream.poll_write(cx, bytes)));
+        let written =
+            ready!(self.poll_write_with(context, |stream, cx| stream.poll_write(cx, bytes)));
         self.transfers.add();
         Poll::Ready(written)
     }
@@ -97,7 +98,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
     ) -> Poll<io::Result<usize>> {
         let write =
             |stream: Pin<&mut S>, cx: &mut Context<'_>| stream.poll_write_vectored(cx, slices);
-        let written = ready!(self.write(context, write));
+        let written = ready!(self.poll_write_with(context, write));
         self.transfers.add();
         Poll::Ready(written)
     }
@@ -107,10 +108,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Progress<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.write(context, |stream, context| stream.poll_flush(context))
+        self.poll_write_with(context, |stream, context| stream.poll_flush(context))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.write(context, |stream, context| stream.poll_shutdown(context))
+        self.poll_write_with(context, |stream, context| stream.poll_shutdown(context))
     }
 }

@@ -1,5 +1,5 @@
 //! Errors of this interface: one match from code to status, one format. A handler returns a
-//! `Refusal`; guard writes it, because only guard knows the request's id. It must not contain a
+//! `HttpError`; guard writes it, because only guard knows the request's id. It must not contain a
 //! message that service could contain.
 
 use std::{any::Any, sync::Arc};
@@ -16,7 +16,7 @@ use crate::{
     wire::convert,
 };
 
-/// Every status of an error, with its causes.
+/// Every HTTP status of an error, with its causes.
 pub(super) const REFUSALS: &[(&str, &str)] = &[
     ("400", "Not JSON (`invalid_json`), or not HTTP"),
     ("401", "No valid credential (`unauthenticated`)"),
@@ -42,14 +42,14 @@ pub(super) const REFUSALS: &[(&str, &str)] = &[
 
 /// A refused or failed request.
 #[derive(Clone, Debug)]
-pub(super) struct Refusal {
+pub(super) struct HttpError {
     status: StatusCode,
     error: ServiceError,
-    /// The tenant of the audit log it is written to, and the credential's name.
-    pub(super) noted: Option<(Arc<Tenant>, Arc<str>)>,
+    /// Tenant whose audit log the refusal is written to, and name of the credential.
+    pub(super) audit: Option<(Arc<Tenant>, Arc<str>)>,
 }
 
-/// Returns the status of a code.
+/// Maps a code to its status.
 fn status_of(code: Code) -> StatusCode {
     match code {
         Code::InvalidJson => StatusCode::BAD_REQUEST,
@@ -90,10 +90,10 @@ pub fn status(code: Code) -> u16 {
     status_of(code).as_u16()
 }
 
-impl Refusal {
-    /// Creates a refusal with a more specific status than its code's.
+impl HttpError {
+    /// Creates an error with a more specific status than that of its code.
     pub(super) fn with_status(status: StatusCode, error: ServiceError) -> Self {
-        Self { status, error, noted: None }
+        Self { status, error, audit: None }
     }
 
     /// Creates an `invalid_request` that names the field.
@@ -101,8 +101,8 @@ impl Refusal {
         ServiceError::invalid(field, problem).into()
     }
 
-    /// Replaces the status of an `invalid_request`.
-    pub(super) fn of_invalid(self, status: Option<u16>) -> Self {
+    /// Sets the status if the code is `invalid_request` and `status` is given.
+    pub(super) fn with_invalid_status(self, status: Option<u16>) -> Self {
         let status = status.filter(|_| self.code() == Code::InvalidRequest);
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
         Self { status: status.unwrap_or(self.status), ..self }
@@ -112,9 +112,9 @@ impl Refusal {
         self.error.code
     }
 
-    /// Returns the answer to the client.
-    pub(super) fn write(&self, request_id: &str) -> Response<Body> {
-        let body = convert::error(&self.error, Some(request_id));
+    /// Converts the error to the response for the client.
+    pub(super) fn to_response(&self, request_id: &str) -> Response<Body> {
+        let body = convert::error_body(&self.error, Some(request_id));
         let text = serde_json::to_vec(&body).expect("an error body is JSON");
         let mut response = Response::new(Body::from(text));
         *response.status_mut() = self.status;
@@ -139,13 +139,13 @@ impl Refusal {
     }
 }
 
-impl From<ServiceError> for Refusal {
+impl From<ServiceError> for HttpError {
     fn from(error: ServiceError) -> Self {
-        Self { status: status_of(error.code), error, noted: None }
+        Self { status: status_of(error.code), error, audit: None }
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpError {
     fn into_response(self) -> Response<Body> {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = self.status;
@@ -154,26 +154,26 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Refuses a path that no route has.
-pub(super) async fn no_route() -> Refusal {
+/// Handles a path that no route has.
+pub(super) async fn refuse_path() -> HttpError {
     let error = ServiceError::invalid("path", "no route has this path")
         .action("GET /openapi.json lists the routes");
-    Refusal::with_status(StatusCode::NOT_FOUND, error)
+    HttpError::with_status(StatusCode::NOT_FOUND, error)
 }
 
-/// Refuses a method that the path does not have.
-pub(super) async fn no_method() -> Refusal {
+/// Handles a method that the path does not have.
+pub(super) async fn refuse_method() -> HttpError {
     let error = ServiceError::invalid("method", "this path does not take this method")
         .action("GET /openapi.json lists the routes");
-    Refusal::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
+    HttpError::with_status(StatusCode::METHOD_NOT_ALLOWED, error)
 }
 
-/// Logs a handler's panic as a defect of the server, and returns the answer.
-pub(super) fn panicked(panic: Box<dyn Any + Send>) -> Response<Body> {
+/// Logs the panic of a handler, and returns an internal error.
+pub(super) fn answer_panic(panic: Box<dyn Any + Send>) -> Response<Body> {
     let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
     tracing::error!(panic = %text, "a handler panicked");
     let error = ServiceError::new(Code::InternalError, "a defect of this server; it is logged")
         .action("report it with the request_id");
-    Refusal::from(error).into_response()
+    HttpError::from(error).into_response()
 }

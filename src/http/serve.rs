@@ -17,16 +17,16 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{gate::OwnSocket, progress::Progress};
+use super::{gate::OwnSocket, progress::ProgressStream};
 use crate::access::Certificates;
 
 /// Pause after a failed accept, most often for lack of file descriptors. Connections without a
 /// request close meanwhile.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Pauses in a row without a transfer, after which a connection closes to make space for another.
+/// Accept pauses without a transfer after which a connection closes to make space for another.
 const QUIET_MAX: usize = 10;
 
-/// Bytes that the kernel buffers for each client that does not read; it doubles the given value.
+/// Bytes that the kernel buffers for each client that does not read; the kernel doubles it.
 const UNSENT_BYTES: usize = 128 << 10;
 
 /// Bytes that a connection buffers of unsent answers, or of an unread head, in addition to the part
@@ -44,8 +44,8 @@ pub enum Listener {
 }
 
 impl Listener {
-    /// Limits the kernel's send buffer for a client that does not read; connections inherit it.
-    fn bound_buffers(&self) {
+    /// Limits the kernel's send buffer of connections, which inherit the limit of the listener.
+    fn limit_send_buffer(&self) {
         let socket = match self {
             Self::Tcp(listener) | Self::Tls(listener, _) => listener.as_fd(),
             Self::Unix(listener) => listener.as_fd(),
@@ -60,11 +60,11 @@ impl Listener {
 /// Settings of the accept loop.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
-    /// Longest time for a request's head, and for an idle connection; default 10 s.
+    /// Maximum time for a request's head, and for an idle connection; default 10 s.
     pub header_timeout: Duration,
-    /// Longest time in which a client reads nothing of a pending answer; default 30 s.
+    /// Maximum time in which a client reads nothing of a pending answer; default 30 s.
     pub write_timeout: Duration,
-    /// Most concurrent connections; more wait in the backlog. Default 16 384.
+    /// Maximum number of concurrent connections; more wait in the backlog. Default 16 384.
     pub connections_max: usize,
     /// Time for which requests may run after a stop; default 10 s.
     pub drain: Duration,
@@ -87,16 +87,16 @@ impl Default for ServeOptions {
 /// Signal to a handler that the server stops; never cancelled if a handler is called without a
 /// server.
 #[derive(Clone, Default)]
-pub(super) struct Stopping(Arc<CancellationToken>);
+pub(super) struct StopSignal(Arc<CancellationToken>);
 
-impl Stopping {
+impl StopSignal {
     /// Returns a token that is cancelled when the server stops.
     pub(super) fn token(&self) -> CancellationToken {
         CancellationToken::clone(&self.0)
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Stopping {
+impl<S: Sync> FromRequestParts<S> for StopSignal {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -112,7 +112,7 @@ struct ServerState {
     closing: CancellationToken,
     permits: Arc<Semaphore>,
     open: Arc<watch::Sender<usize>>,
-    /// Signal that other connections wait: those without a request close.
+    /// Signal that other connections wait: connections without a request close then.
     crowded: Arc<watch::Sender<()>>,
     tracker: TaskTracker,
 }
@@ -125,12 +125,12 @@ pub async fn serve(
     options: ServeOptions,
     stop: CancellationToken,
 ) {
-    raise_descriptors();
-    listeners.iter().for_each(Listener::bound_buffers);
+    raise_descriptor_limit();
+    listeners.iter().for_each(Listener::limit_send_buffer);
     let closing = CancellationToken::new();
     let (open, watched) = watch::channel(0);
     let server = ServerState {
-        router: router.layer(Extension(Stopping(Arc::new(closing.clone())))),
+        router: router.layer(Extension(StopSignal(Arc::new(closing.clone())))),
         options,
         closing: closing.clone(),
         permits: Arc::new(Semaphore::new(options.connections_max)),
@@ -144,11 +144,11 @@ pub async fn serve(
             server.router = server.router.layer(Extension(OwnSocket));
         }
         let tracker = server.tracker.clone();
-        tracker.spawn(accept(listener, server));
+        tracker.spawn(accept_loop(listener, server));
     }
     tokio::select! {
         () = stop.cancelled() => tracing::info!("stopping"),
-        () = until_idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
+        () = wait_until_idle(watched, options.idle) => tracing::info!("no connection is open; stopping"),
     }
     closing.cancel();
     server.tracker.close();
@@ -157,7 +157,7 @@ pub async fn serve(
 
 /// Raises the limit of file descriptors to its maximum: each connection needs one, and the usual
 /// soft limit of 1 024 is far below the cap on connections.
-fn raise_descriptors() {
+fn raise_descriptor_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -167,8 +167,8 @@ fn raise_descriptors() {
     }
 }
 
-/// Returns once no connection has been open for `limit`; never without a limit.
-async fn until_idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
+/// Waits until no connection has been open for `limit`; without a limit it never returns.
+async fn wait_until_idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     let Some(limit) = limit else { return std::future::pending().await };
     loop {
         let empty = *open.borrow_and_update() == 0;
@@ -181,16 +181,16 @@ async fn until_idle(mut open: watch::Receiver<usize>, limit: Option<Duration>) {
     }
 }
 
-async fn accept(listener: Listener, server: ServerState) {
+async fn accept_loop(listener: Listener, server: ServerState) {
     loop {
         let permit = tokio::select! {
             () = server.closing.cancelled() => return,
-            permit = permit(&server) => permit,
+            permit = acquire_permit(&server) => permit,
         };
         let Some(permit) = permit else { return };
         let accepted = tokio::select! {
             () = server.closing.cancelled() => return,
-            accepted = accept_one(&listener, &server, permit) => accepted,
+            accepted = accept_connection(&listener, &server, permit) => accepted,
         };
         if let Err(error) = accepted {
             tracing::warn!(%error, "a connection was not accepted");
@@ -200,8 +200,8 @@ async fn accept(listener: Listener, server: ServerState) {
     }
 }
 
-/// Returns a permit for one connection; idle ones close until it has one. `None` after the stop.
-async fn permit(server: &ServerState) -> Option<OwnedSemaphorePermit> {
+/// Acquires a permit for one connection, closing idle ones meanwhile; `None` after the stop.
+async fn acquire_permit(server: &ServerState) -> Option<OwnedSemaphorePermit> {
     loop {
         let permit = Arc::clone(&server.permits).acquire_owned();
         if let Ok(permit) = tokio::time::timeout(ACCEPT_PAUSE, permit).await {
@@ -212,7 +212,7 @@ async fn permit(server: &ServerState) -> Option<OwnedSemaphorePermit> {
 }
 
 /// Accepts one connection and spawns its task.
-async fn accept_one(
+async fn accept_connection(
     listener: &Listener,
     server: &ServerState,
     permit: OwnedSemaphorePermit,
@@ -228,7 +228,7 @@ async fn accept_one(
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
             let Some(config) = certificates.current() else { return Ok(()) };
-            server.tracker.spawn(handshake(
+            server.tracker.spawn(serve_tls(
                 stream,
                 TlsAcceptor::from(config),
                 server.clone(),
@@ -237,7 +237,7 @@ async fn accept_one(
         }
         Listener::Unix(listener) => {
             let (stream, _) = listener.accept().await?;
-            if same_user(&stream) {
+            if is_same_user(&stream) {
                 server.tracker.spawn(serve_connection(stream, server.clone(), permit));
             } else {
                 tracing::warn!("a process of another user was refused");
@@ -248,7 +248,7 @@ async fn accept_one(
 }
 
 /// Serves a connection over TLS; its handshake has the time limit of a request's head.
-async fn handshake(
+async fn serve_tls(
     stream: TcpStream,
     acceptor: TlsAcceptor,
     server: ServerState,
@@ -266,7 +266,7 @@ async fn handshake(
     }
 }
 
-fn same_user(stream: &UnixStream) -> bool {
+fn is_same_user(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid().as_raw();
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own)
 }
@@ -277,8 +277,8 @@ async fn serve_connection(
     server: ServerState,
     _permit: OwnedSemaphorePermit,
 ) {
-    let _open = Open::new(&server.open);
-    let stream = Progress::new(stream, server.options.write_timeout);
+    let _open = OpenConnection::new(&server.open);
+    let stream = ProgressStream::new(stream, server.options.write_timeout);
     let (transfers, mut crowded) = (stream.transfers(), server.crowded.subscribe());
     let (mut seen, mut quiet) = (0, 0);
     let service = TowerToHyperService::new(server.router.clone());
@@ -315,17 +315,17 @@ async fn serve_connection(
     }
 }
 
-/// Counts a connection while it exists.
-struct Open(Arc<watch::Sender<usize>>);
+/// Guard that counts an open connection.
+struct OpenConnection(Arc<watch::Sender<usize>>);
 
-impl Open {
+impl OpenConnection {
     fn new(open: &Arc<watch::Sender<usize>>) -> Self {
         open.send_modify(|count| *count += 1);
         Self(Arc::clone(open))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

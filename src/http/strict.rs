@@ -1,5 +1,5 @@
-//! Names that a request may use: members of a body from its type, query parameters from the
-//! published description. Any other is refused, with the nearest known name. The client of the
+//! Checks the names in a request: members of a body against its type, query parameters against the
+//! published description. An unknown name is refused, with the nearest known one. The client of the
 //! Managed Agents wire may send members that are not stored. It must not check a value.
 
 use std::{
@@ -14,12 +14,12 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::refuse::Refusal;
-use crate::wire::nearest;
+use super::refuse::HttpError;
+use crate::wire::nearest_name;
 
 /// Headers that the official client of the Managed Agents wire sends with every request.
 const HOSTED_HEADERS: [&str; 2] = ["anthropic-beta", "anthropic-version"];
-/// Routes that only that wire has.
+/// Routes that exist only in the Managed Agents wire.
 const HOSTED_ROUTES: [&str; 2] =
     ["/v1/sessions/{session}/threads", "/v1/sessions/{session}/resources"];
 /// Suffixes of the parameters of a time window.
@@ -27,16 +27,16 @@ const TIMES: [&str; 4] = ["[gte]", "[gt]", "[lt]", "[lte]"];
 
 /// Returns true if a request is of the Managed Agents wire, whose clients may send members that are
 /// not stored.
-pub(super) fn is_hosted(headers: &HeaderMap, uri: &Uri) -> bool {
+pub(super) fn is_managed_agents_request(headers: &HeaderMap, uri: &Uri) -> bool {
     let asks_beta = |query: &str| query.split('&').any(|pair| pair == "beta=true");
     HOSTED_HEADERS.iter().any(|name| headers.contains_key(*name))
         || uri.query().is_some_and(asks_beta)
 }
 
-/// The query parameters of each route and method, from the description.
-pub(super) struct Queries(HashMap<String, BTreeMap<String, Vec<String>>>);
+/// Query parameters of each route and method, from the published description.
+pub(super) struct QuerySchemas(HashMap<String, BTreeMap<String, Vec<String>>>);
 
-impl Queries {
+impl QuerySchemas {
     pub(super) fn from_document(document: &Value) -> Self {
         let members = |value: &Value| value.as_object().cloned().into_iter().flatten();
         let names = |operation: &Value| {
@@ -61,10 +61,10 @@ impl Queries {
         route: &str,
         headers: &HeaderMap,
         uri: &Uri,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), HttpError> {
         let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
         let hosted = HOSTED_ROUTES.iter().any(|prefix| route.starts_with(prefix));
-        if hosted || !route.starts_with("/v1/") || is_hosted(headers, uri) {
+        if hosted || !route.starts_with("/v1/") || is_managed_agents_request(headers, uri) {
             return Ok(());
         }
         let method = if method == Method::HEAD { "GET" } else { method.as_str() };
@@ -76,13 +76,13 @@ impl Queries {
             pairs.map(|(name, _)| name).find(|name| !known.iter().any(matches_parameter(name)));
         match stranger {
             None => Ok(()),
-            Some(name) => Err(unknown(&name, "parameter", known.iter().map(String::as_str))),
+            Some(name) => Err(unknown_name(&name, "parameter", known.iter().map(String::as_str))),
         }
     }
 }
 
-/// Matches a parameter with the described one: lists are written with or without brackets, time
-/// windows with four suffixes.
+/// Returns a test that a declared parameter matches `name`: lists have optional brackets, time
+/// windows four suffixes.
 fn matches_parameter(name: &str) -> impl Fn(&String) -> bool {
     move |known| match known.split_once('[') {
         None => known == name,
@@ -91,29 +91,29 @@ fn matches_parameter(name: &str) -> impl Fn(&String) -> bool {
     }
 }
 
-/// Refuses a member of a body that its type does not have.
-pub(super) fn members<T: DeserializeOwned>(text: &str) -> Result<(), Refusal> {
-    let Some(known) = fields::<T>() else { return Ok(()) };
+/// Refuses members of a body that its type does not have.
+pub(super) fn check_members<T: DeserializeOwned>(text: &str) -> Result<(), HttpError> {
+    let Some(known) = field_names::<T>() else { return Ok(()) };
     // Input that is not an object, or has an invalid value, is refused by the decoder.
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(text).unwrap_or_default();
     match members.keys().find(|name| !known.contains(&name.as_str())) {
         None => Ok(()),
-        Some(name) => Err(unknown(name, "member", known.iter().copied())),
+        Some(name) => Err(unknown_name(name, "member", known.iter().copied())),
     }
 }
 
 /// Returns the names of a struct's fields; `None` for other types.
-fn fields<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
+fn field_names<T: DeserializeOwned>() -> Option<&'static [&'static str]> {
     let mut found = None;
     // Deserialization always fails: it only reports the fields that the type requests.
-    drop(T::deserialize(Asking(&mut found)));
+    drop(T::deserialize(FieldRecorder(&mut found)));
     found
 }
 
-/// A deserializer without a value, which records the requested fields.
-struct Asking<'a>(&'a mut Option<&'static [&'static str]>);
+/// Deserializer without a value, which records the fields that a type requests.
+struct FieldRecorder<'a>(&'a mut Option<&'static [&'static str]>);
 
-impl<'de> Deserializer<'de> for Asking<'_> {
+impl<'de> Deserializer<'de> for FieldRecorder<'_> {
     type Error = PlainError;
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -136,18 +136,18 @@ impl<'de> Deserializer<'de> for Asking<'_> {
     }
 }
 
-/// Returns the refusal of an unknown name.
-pub(super) fn unknown<'a>(
+/// Creates the error for an unknown name, with the nearest known one.
+pub(super) fn unknown_name<'a>(
     name: &str,
     what: impl fmt::Display,
     known: impl Iterator<Item = &'a str>,
-) -> Refusal {
-    let meant = nearest(name, known).map(|meant| format!("; did you mean {meant}?"));
+) -> HttpError {
+    let meant = nearest_name(name, known).map(|meant| format!("; did you mean {meant}?"));
     let name: String = name.chars().take(NAME_CHARS_MAX).collect();
-    Refusal::invalid(&name, format!("there is no such {what}{}", meant.unwrap_or_default()))
+    HttpError::invalid(&name, format!("there is no such {what}{}", meant.unwrap_or_default()))
 }
 
-/// Most characters of an unknown name that are repeated in the refusal.
+/// Maximum number of characters of an unknown name that are repeated in the refusal.
 const NAME_CHARS_MAX: usize = 100;
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     Shared,
-    body::{Conditions, JsonBody, Who},
-    gate::Asking,
-    refuse::Refusal,
+    body::{AppendConditions, JsonBody, RequestCaller},
+    gate::RequestPrincipal,
+    refuse::HttpError,
 };
 use crate::{
     event::Origin,
@@ -20,21 +20,21 @@ use crate::{
     wire::tools::via,
 };
 
-/// Arguments as they were sent.
+/// Arguments as raw JSON text.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
-pub(super) struct Arguments(#[schemars(with = "Value")] Box<RawValue>);
+pub(super) struct RawArguments(#[schemars(with = "Value")] Box<RawValue>);
 
 /// Calls a tool; proto/mcp/tools.json lists them with their schemas.
-pub(super) async fn call(
+pub(super) async fn call_tool(
     State(server): Shared,
-    Asking(who): Asking,
-    Who(caller): Who,
+    RequestPrincipal(who): RequestPrincipal,
+    RequestCaller(caller): RequestCaller,
     Path(name): Path<String>,
     headers: HeaderMap,
-    conditions: Conditions,
-    JsonBody(arguments, _room): JsonBody<Arguments>,
-) -> Result<([(HeaderName, &'static str); 1], String), Refusal> {
+    conditions: AppendConditions,
+    JsonBody(arguments, _room): JsonBody<RawArguments>,
+) -> Result<([(HeaderName, &'static str); 1], String), HttpError> {
     // A model causes every call of a tool, regardless of the process that sends it.
     let caller = &Caller { origin: Origin::Model, ..caller };
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::to_owned);

@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use super::{
     Server, Shared,
-    body::{Conditions, JsonBody, Who},
-    gate::Asking,
+    body::{AppendConditions, JsonBody, RequestCaller},
+    gate::RequestPrincipal,
     params::QueryParams,
-    refuse::Refusal,
+    refuse::HttpError,
 };
-use crate::verbs::{AnswerReader, Asks, Method, PathParams as _, Serve, VerbCall, keyed};
+use crate::verbs::{
+    AnswerReader, BodyUse, Method, PathParams as _, Serve, VerbCall, derive_call_key,
+};
 use axum::{
     body::Bytes,
     extract::{FromRequest as _, FromRequestParts as _, RawPathParams, Request, State},
@@ -19,7 +21,6 @@ use axum::{
     routing::{MethodFilter, MethodRouter, on},
 };
 
-/// Returns the handler of a verb.
 pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Server>> {
     let filter = match V::ROUTE.method {
         Method::Get => MethodFilter::GET,
@@ -31,39 +32,39 @@ pub(super) fn handler<V: Serve>() -> MethodRouter<Arc<Server>> {
     on(filter, handle::<V>)
 }
 
-async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Response, Refusal> {
+async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Response, HttpError> {
     let (mut parts, body) = request.into_parts();
-    let Who(caller) = Who::from_request_parts(&mut parts, &server).await?;
-    let Asking(who) = Asking::from_request_parts(&mut parts, &server).await?;
+    let RequestCaller(caller) = RequestCaller::from_request_parts(&mut parts, &server).await?;
+    let RequestPrincipal(who) = RequestPrincipal::from_request_parts(&mut parts, &server).await?;
     let params = RawPathParams::from_request_parts(&mut parts, &server).await;
-    let params =
-        params.map_err(|_| Refusal::invalid(first_parameter(V::ROUTE.path), "it is not UTF-8"))?;
+    let params = params
+        .map_err(|_| HttpError::invalid(first_parameter(V::ROUTE.path), "it is not UTF-8"))?;
     let params: Vec<(String, String)> =
         params.iter().map(|(name, text)| (name.to_owned(), text.to_owned())).collect();
-    let params = V::Params::read(&params)?;
+    let params = V::Params::from_pairs(&params)?;
     let QueryParams(query) = QueryParams::from_request_parts(&mut parts, &server).await?;
     let key = match V::KEY {
-        Some(_) => Conditions::from_request_parts(&mut parts, &server).await?.key,
+        Some(_) => AppendConditions::from_request_parts(&mut parts, &server).await?.key,
         None => None,
     };
     let JsonBody(body, _room) = match V::ASKS {
-        Asks::Nothing => {
+        BodyUse::Nothing => {
             let body = serde_json::from_str("null").expect("the body of such a verb is ()");
             JsonBody(body, None)
         }
-        Asks::Maybe(_) | Asks::Body(_) => {
+        BodyUse::Maybe(_) | BodyUse::Body(_) => {
             JsonBody::from_request(Request::from_parts(parts, body), &server).await?
         }
     };
-    let key = key.map(|key| keyed::<V>(key, &params, &query, &body));
+    let key = key.map(|key| derive_call_key::<V>(key, &params, &query, &body));
     let held = match V::answer_bytes(&query) {
-        Some(bytes) => Some(server.room.ask(bytes).await?),
+        Some(bytes) => Some(server.room.reserve(bytes).await?),
         None => None,
     };
     let (service, owner) = (&server.app.service, &server.app.owner);
     let (who, reader) = (&who, AnswerReader::Program);
     let call = VerbCall::<V> { service, owner, caller, who, reader, key, params, query, body };
-    let refused = |error| Refusal::from(error).of_invalid(V::INVALID_STATUS);
+    let refused = |error| HttpError::from(error).with_invalid_status(V::INVALID_STATUS);
     let answer = V::serve(call).await.map_err(refused)?;
     let (text, media) = match V::text(&answer) {
         Some(text) => (text.as_bytes().to_vec(), "text/markdown; charset=utf-8"),
@@ -73,7 +74,7 @@ async fn handle<V: Serve>(State(server): Shared, request: Request) -> Result<Res
         }
     };
     let text = match held {
-        Some(held) => held.answer(text),
+        Some(held) => held.into_response(text),
         None => Bytes::from(text),
     };
     let status = StatusCode::from_u16(V::STATUS).expect("a declared status is one");

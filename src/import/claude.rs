@@ -1,112 +1,115 @@
-//! Lines of a Claude Code transcript to events. It must not make ids, and must not drop a line: the
+//! Converts lines of a Claude Code transcript to events. It must not make ids, nor drop a line: the
 //! caller stores a line without events whole.
 
 use serde_json::value::RawValue;
 
 use super::{
     anthropic::{self, Bodies},
-    members::{Members, Object, listed, quote},
+    members::{JsonMembers, ObjectWriter, parse_list, quote},
     queue::{self, PromptQueue},
     refusal,
 };
 use crate::event::kinds;
 
-pub(super) use super::members::{is_true, text_of};
+pub(super) use super::members::{content_text, is_true};
 
-/// State of earlier lines that later lines need.
+/// State from earlier lines that later lines need.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Claude {
-    /// The trigger of the compaction whose summary follows.
+pub(super) struct ClaudeState {
+    /// Trigger of the compaction whose summary follows.
     trigger: Option<String>,
-    /// Lines that this compaction keeps in the context.
-    preserved: Vec<Preserved>,
-    /// Positions of the lines that this compaction keeps.
+    /// Lines that the compaction keeps in the context.
+    preserved: Vec<PreservedRun>,
+    /// Positions of the lines that the compaction keeps.
     kept: Vec<(u64, u64)>,
     queue: PromptQueue,
-    /// True if a later line has the text that leaves the queue with the next one.
-    repeated: bool,
+    /// True if a later line delivers the text that leaves the queue with the next line.
+    is_delivered: bool,
 }
 
 /// A run of lines that a compaction leaves in the context, by the `uuid`s of its ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Preserved {
+pub(super) struct PreservedRun {
     pub(super) head: String,
     pub(super) tail: String,
 }
 
-impl Claude {
-    /// Returns the events of a line; empty when it has no meaning for a reader of the session.
-    pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
+impl ClaudeState {
+    /// Returns the events of a line; empty for a line without conversation, call or result.
+    pub(super) fn bodies(&mut self, line: &JsonMembers) -> Bodies {
         let message =
-            line.non_null("message").and_then(|message| Members::read(message.get()).ok());
+            line.non_null("message").and_then(|message| JsonMembers::read(message.get()).ok());
         let content = message.as_ref().and_then(|message| message.non_null("content"));
-        let says = |name: &str| is_true(line, name);
-        let leaving = self.leaving(line).filter(|_| !std::mem::take(&mut self.repeated));
-        self.queue.take(line);
+        let is_set = |name: &str| is_true(line, name);
+        let dequeued = self.dequeued_text(line).filter(|_| !std::mem::take(&mut self.is_delivered));
+        self.queue.apply_line(line);
         let bodies = match (line.text("type").as_deref(), content) {
-            (Some("user"), Some(content)) if says("isCompactSummary") => {
+            (Some("user"), Some(content)) if is_set("isCompactSummary") => {
                 vec![(kinds::CONTEXT_COMPACTED, self.compaction_body(content))]
             }
-            (Some("user"), Some(content)) if says("isMeta") => anthropic::bodies("system", content),
-            (Some("user"), Some(content)) => {
-                refusal::marked(line, anthropic::bodies("user", content))
+            (Some("user"), Some(content)) if is_set("isMeta") => {
+                anthropic::content_bodies("system", content)
             }
-            (Some("assistant"), Some(content)) => anthropic::bodies("assistant", content),
+            (Some("user"), Some(content)) => {
+                refusal::mark_refused(line, anthropic::content_bodies("user", content))
+            }
+            (Some("assistant"), Some(content)) => anthropic::content_bodies("assistant", content),
             (Some("attachment"), _) => {
-                let prompt = queue::attached(line);
+                let prompt = queue::queued_prompt(line);
                 let prompt = prompt.as_ref().and_then(|attached| attached.non_null("prompt"));
-                prompt.map(|prompt| anthropic::bodies("user", prompt)).unwrap_or_default()
+                prompt.map(|prompt| anthropic::content_bodies("user", prompt)).unwrap_or_default()
             }
             (Some("queue-operation"), _) => {
-                leaving.map(|text| user_message(&text)).into_iter().collect()
+                dequeued.map(|text| user_message(&text)).into_iter().collect()
             }
             (Some("system"), _) => {
-                self.note_boundary(line);
+                self.record_boundary(line);
                 Vec::new()
             }
             _ => Vec::new(),
         };
-        if says("isSidechain") {
-            bodies.into_iter().map(|body| thread_message(line, body)).collect()
+        if is_set("isSidechain") {
+            bodies.into_iter().map(|body| mark_as_thread(line, body)).collect()
         } else {
             bodies
         }
     }
 
-    /// Returns the user's text that leaves the queue with a line.
-    pub(super) fn leaving(&self, line: &Members) -> Option<String> {
-        self.queue.leaving(line)
+    /// Returns the queued text that a line removes, unless an earlier line delivered it.
+    pub(super) fn dequeued_text(&self, line: &JsonMembers) -> Option<String> {
+        self.queue.dequeued_text(line)
     }
 
-    /// Marks the text that leaves the queue with the next line as delivered by a later line.
-    pub(super) fn repeat(&mut self) {
-        self.repeated = true;
+    /// Records that a later line delivers the text that leaves the queue with the next line.
+    pub(super) fn mark_delivered(&mut self) {
+        self.is_delivered = true;
     }
 
-    /// Remembers trigger and kept lines of a compaction; its summary follows.
-    fn note_boundary(&mut self, line: &Members) {
+    /// Records trigger and kept lines of a compaction, for its summary, which follows.
+    fn record_boundary(&mut self, line: &JsonMembers) {
         if line.text("subtype").as_deref() == Some("compact_boundary") {
-            let about =
-                line.non_null("compactMetadata").and_then(|about| Members::read(about.get()).ok());
+            let about = line
+                .non_null("compactMetadata")
+                .and_then(|about| JsonMembers::read(about.get()).ok());
             let about = about.unwrap_or_default();
             self.trigger = about.text("trigger");
-            self.preserved = preserved(&about);
+            self.preserved = parse_preserved(&about);
         }
     }
 
-    /// Returns the lines that a compaction keeps in the context, once, with its summary.
-    pub(super) fn preserved(&mut self, line: &Members) -> Vec<Preserved> {
+    /// Removes and returns the lines that a compaction keeps, if the line is its summary.
+    pub(super) fn take_preserved(&mut self, line: &JsonMembers) -> Vec<PreservedRun> {
         let is_summary = is_true(line, "isCompactSummary") && !is_true(line, "isSidechain");
         if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
     }
 
-    /// Sets the positions of these lines.
-    pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
+    /// Sets the positions of the kept lines, before their compaction's summary.
+    pub(super) fn set_kept_positions(&mut self, kept: Vec<(u64, u64)>) {
         self.kept = kept;
     }
 
-    fn compaction_body(&mut self, content: &RawValue) -> Object {
-        let mut body = Object::new();
+    fn compaction_body(&mut self, content: &RawValue) -> ObjectWriter {
+        let mut body = ObjectWriter::new();
         let trigger = self.trigger.take().unwrap_or_else(|| "auto".to_owned());
         body.add("trigger", &quote(&trigger));
         let kept = std::mem::take(&mut self.kept);
@@ -115,38 +118,38 @@ impl Claude {
             let kept: Vec<String> = kept.iter().map(range).collect();
             body.add("kept", &format!("[{}]", kept.join(",")));
         }
-        body.add("summary", &quote(&text_of(content)));
+        body.add("summary", &quote(&content_text(content)));
         body
     }
 }
 
-fn user_message(text: &str) -> (&'static str, Object) {
-    let mut body = Object::new();
+fn user_message(text: &str) -> (&'static str, ObjectWriter) {
+    let mut body = ObjectWriter::new();
     body.add("content", &quote(text));
     (kinds::USER_MESSAGE, body)
 }
 
-/// Returns the lines that a boundary keeps: each one of a list, or all of a segment.
-fn preserved(about: &Members) -> Vec<Preserved> {
-    let read = |name: &str| Members::read(about.non_null(name)?.get()).ok();
+/// Returns the runs of lines that a compaction keeps: each line of a list, or one segment.
+fn parse_preserved(about: &JsonMembers) -> Vec<PreservedRun> {
+    let read = |name: &str| JsonMembers::read(about.non_null(name)?.get()).ok();
     let uuids =
-        read("preservedMessages").and_then(|kept| listed::<String>(kept.non_null("uuids")?));
+        read("preservedMessages").and_then(|kept| parse_list::<String>(kept.non_null("uuids")?));
     if let Some(uuids) = uuids.filter(|uuids| !uuids.is_empty()) {
-        let one = |uuid: String| Preserved { head: uuid.clone(), tail: uuid };
+        let one = |uuid: String| PreservedRun { head: uuid.clone(), tail: uuid };
         return uuids.into_iter().map(one).collect();
     }
     let segment = read("preservedSegment").and_then(|segment| {
-        Some(Preserved { head: segment.text("headUuid")?, tail: segment.text("tailUuid")? })
+        Some(PreservedRun { head: segment.text("headUuid")?, tail: segment.text("tailUuid")? })
     });
     segment.into_iter().collect()
 }
 
 /// Marks an event as a subagent's. Its messages are not part of the conversation with the user; its
 /// calls and results are work like any other.
-fn thread_message(
-    line: &Members,
-    (kind, mut body): (&'static str, Object),
-) -> (&'static str, Object) {
+fn mark_as_thread(
+    line: &JsonMembers,
+    (kind, mut body): (&'static str, ObjectWriter),
+) -> (&'static str, ObjectWriter) {
     let thread = line.text("agentId").unwrap_or_else(|| "sidechain".to_owned());
     body.add("session_thread_id", &quote(&thread));
     let kind = match kind {
@@ -157,21 +160,21 @@ fn thread_message(
     (kind, body)
 }
 
-/// First characters of a result that is kept in a separate file.
-pub(super) const APART: &str = "<persisted-output>";
+/// Prefix of a result whose whole text is in a separate file.
+pub(super) const PERSISTED: &str = "<persisted-output>";
 
-/// Returns the path of a result of which the line has only the beginning.
-pub(super) fn kept_apart(line: &Members) -> Option<String> {
-    let message = Members::read(line.non_null("message")?.get()).ok()?;
-    let blocks: Vec<Members> = listed(message.non_null("content")?)?;
+/// Returns the path of the file with the whole result, if the line has only its beginning.
+pub(super) fn whole_result_path(line: &JsonMembers) -> Option<String> {
+    let message = JsonMembers::read(line.non_null("message")?.get()).ok()?;
+    let blocks: Vec<JsonMembers> = parse_list(message.non_null("content")?)?;
     blocks.iter().find_map(|block| {
-        let text = text_of(
+        let text = content_text(
             block
                 .non_null("content")
                 .filter(|_| block.text("type").as_deref() == Some("tool_result"))?,
         );
-        let told = text.trim_start().strip_prefix(APART)?;
-        let (_, path) = told.split_once("saved to: ")?;
+        let output = text.trim_start().strip_prefix(PERSISTED)?;
+        let (_, path) = output.split_once("saved to: ")?;
         path.lines().next().map(|path| path.trim().to_owned())
     })
 }

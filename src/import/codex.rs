@@ -1,6 +1,6 @@
-//! Lines of a Codex rollout to events: the items of the conversation, in an envelope or bare as
-//! before September 2025, and facts that only the program's own events (`event_msg`) contain: calls
-//! run by a program of code mode, the objective of a goal, the end of a turn. It must not drop a
+//! Converts lines of a Codex rollout to events: the items of the conversation, in an envelope or,
+//! before September 2025, without one; and facts that only the program's own events (`event_msg`)
+//! have: calls that code mode ran, the objective of a goal, the end of a turn. It must not drop a
 //! line: the caller stores a line without events whole.
 
 use std::collections::HashSet;
@@ -9,93 +9,93 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
-    members::{Members, Object, listed, quote, text_of},
+    members::{JsonMembers, ObjectWriter, content_text, parse_list, quote},
     responses,
 };
 use crate::{
     event::{Timestamp, kinds},
-    wire::{RefusedCall, typed_by_person},
+    wire::{RefusedCall, extract_typed_text},
 };
 
 /// First words of a compaction's summary for the next model.
 const SUMMARY: &str = "Another language model started to solve this problem";
 
-/// State of earlier lines that later lines need.
+/// State from earlier lines that later lines need.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Codex {
-    /// The ids of calls, and of those without an output so far, the oldest first: JSON texts.
+pub(super) struct CodexState {
+    /// JSON texts of the ids of all calls, and of those without an output, the oldest first.
     calls: HashSet<String>,
     open: Vec<String>,
-    /// The last recorded objective.
+    /// The last objective that was returned as a message.
     goal: Option<String>,
-    /// The directory of the session, and whether a call records it.
+    /// The directory of the session, and true if a call has recorded it.
     directory: Option<String>,
-    is_noted: bool,
+    is_recorded: bool,
     /// The time of the latest line that has one.
     at: Option<String>,
-    /// The number of the current line, the line numbers of the conversation's prompts, and the
-    /// first and last line of each withdrawn run.
+    /// Number of the current line, line numbers of the prompts in the conversation, and first and
+    /// last line of each withdrawn run.
     number: u64,
     prompts: Vec<u64>,
     withdrawn: Vec<(u64, u64)>,
     is_rolled_back: bool,
 }
 
-impl Codex {
-    /// Returns the events of a line; empty when it has no meaning for a reader of the session.
-    pub(super) fn bodies(&mut self, line: &Members) -> Bodies {
-        self.at = time_of(line).or(self.at.take());
+impl CodexState {
+    /// Returns the events of a line; empty for a line without conversation, call or result.
+    pub(super) fn bodies(&mut self, line: &JsonMembers) -> Bodies {
+        self.at = valid_time(line).or(self.at.take());
         let kind = line.text("type").unwrap_or_default();
-        let place = directory(line);
-        if place.is_some() && place != self.directory {
-            (self.directory, self.is_noted) = (place, false);
+        let directory = directory(line);
+        if directory.is_some() && directory != self.directory {
+            (self.directory, self.is_recorded) = (directory, false);
         }
         let mut bodies = match (kind.as_str(), payload(line)) {
-            ("response_item", Some(item)) => self.item(&item),
-            ("event_msg", Some(note)) => self.note(&note),
-            ("compacted", Some(note)) => vec![(kinds::CONTEXT_COMPACTED, compacted(&note))],
-            (_, None) => self.item(line),
+            ("response_item", Some(item)) => self.add_item(&item),
+            ("event_msg", Some(note)) => self.add_program_event(&note),
+            ("compacted", Some(note)) => vec![(kinds::CONTEXT_COMPACTED, compaction_body(&note))],
+            (_, None) => self.add_item(line),
             _ => Vec::new(),
         };
-        // Folds read the directory from the first call that has it.
+        // Projections read the directory from the first call that has it.
         let call = bodies.iter_mut().find(|(kind, _)| *kind == kinds::AGENT_TOOL_USE);
-        if let Some((_, call)) = call.filter(|_| !self.is_noted)
+        if let Some((_, call)) = call.filter(|_| !self.is_recorded)
             && let Some(directory) = &self.directory
         {
             call.add("cwd", &quote(directory));
-            self.is_noted = true;
+            self.is_recorded = true;
         }
         bodies
     }
 
-    /// Returns the time for a line without one: that of the latest line before it.
-    pub(super) fn time_of(&self, line: &Members) -> Option<&str> {
-        self.at.as_deref().filter(|_| time_of(line).is_none())
+    /// Returns the time of the latest earlier line, for a line without a time.
+    pub(super) fn inherited_time(&self, line: &JsonMembers) -> Option<&str> {
+        self.at.as_deref().filter(|_| valid_time(line).is_none())
     }
 
     /// Sets the number of the next line.
-    pub(super) fn at_line(&mut self, number: u64) {
+    pub(super) fn set_line_number(&mut self, number: u64) {
         self.number = number;
     }
 
     /// Returns the first and last line of each run withdrawn from the conversation.
-    pub(super) fn withdrawn(&self) -> &[(u64, u64)] {
+    pub(super) fn withdrawn_lines(&self) -> &[(u64, u64)] {
         &self.withdrawn
     }
 
     /// Returns true if turns were withdrawn from the conversation.
-    pub(super) fn rolled_back(&self) -> bool {
+    pub(super) fn is_rolled_back(&self) -> bool {
         self.is_rolled_back
     }
 
     /// Returns the text that the user typed in a line that is a prompt.
-    pub(super) fn prompt(&mut self, line: &Members, number: u64) -> Option<String> {
-        self.at_line(number);
+    pub(super) fn prompt_text(&mut self, line: &JsonMembers, number: u64) -> Option<String> {
+        self.set_line_number(number);
         let bodies = self.bodies(line);
         let is_last = self.prompts.last() == Some(&number);
-        let said = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
-        let body = Members::read(&said?.1.finish()).ok()?;
-        body.non_null("content").map(typed_by_person)
+        let message = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
+        let body = JsonMembers::read(&message?.1.finish()).ok()?;
+        body.non_null("content").map(extract_typed_text)
     }
 
     /// Withdraws the latest turns from the conversation.
@@ -107,8 +107,8 @@ impl Codex {
         }
     }
 
-    /// Returns the events of an item. Records open calls, and the line of a prompt.
-    fn item(&mut self, item: &Members) -> Bodies {
+    /// Returns the events of an item; records its call as open or answered, or its prompt's line.
+    fn add_item(&mut self, item: &JsonMembers) -> Bodies {
         let bodies = responses::bodies(item);
         let id = responses::call_id(item).map(|id| id.get().to_owned());
         for (kind, _) in &bodies {
@@ -125,7 +125,7 @@ impl Codex {
         bodies
     }
 
-    fn note(&mut self, note: &Members) -> Bodies {
+    fn add_program_event(&mut self, note: &JsonMembers) -> Bodies {
         match note.text("type").unwrap_or_default().as_str() {
             "turn_aborted" => {
                 self.close_open_calls(note.text("reason").as_deref().unwrap_or("interrupted"))
@@ -137,22 +137,20 @@ impl Codex {
                 self.roll_back(turns.and_then(|turns| usize::try_from(turns).ok()).unwrap_or(1));
                 Vec::new()
             }
-            "thread_goal_updated" => self.goal(note).into_iter().collect(),
-            "item_completed" => match inner(note, "item") {
-                Some(item) => self.events_of_run(&item),
+            "thread_goal_updated" => self.goal_message(note).into_iter().collect(),
+            "item_completed" => match object_member(note, "item") {
+                Some(item) => self.run_events(&item),
                 None => Vec::new(),
             },
-            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => {
-                self.events_of_run(note)
-            }
+            "exec_command_end" | "patch_apply_end" | "mcp_tool_call_end" => self.run_events(note),
             _ => Vec::new(),
         }
     }
 
-    /// Adds an error result for each call that is open at the end of its turn: none can follow.
+    /// Returns an error result for each open call: at the end of a turn no output can follow.
     fn close_open_calls(&mut self, why: &str) -> Bodies {
         let closed = |id: String| {
-            let mut body = Object::new();
+            let mut body = ObjectWriter::new();
             body.add("call_id", &id);
             body.add("content", &quote(&format!("The call was interrupted: {why}")));
             body.add("is_error", "true");
@@ -161,21 +159,23 @@ impl Codex {
         std::mem::take(&mut self.open).into_iter().map(closed).collect()
     }
 
-    /// Returns the objective that the user set, if it differs from the last one.
-    fn goal(&mut self, note: &Members) -> Option<(&'static str, Object)> {
-        let goal = inner(note, "goal")?.text("objective").filter(|goal| !goal.trim().is_empty())?;
+    /// Returns a message with the objective that the user set, if it differs from the last one.
+    fn goal_message(&mut self, note: &JsonMembers) -> Option<(&'static str, ObjectWriter)> {
+        let goal = object_member(note, "goal")?
+            .text("objective")
+            .filter(|goal| !goal.trim().is_empty())?;
         if self.goal.as_ref() == Some(&goal) {
             return None;
         }
-        let mut body = Object::new();
+        let mut body = ObjectWriter::new();
         body.add("content", &quote(&goal));
         self.goal = Some(goal);
         Some((kinds::USER_MESSAGE, body))
     }
 
-    /// Returns call and result of a tool that a program of code mode ran; empty for a call that the
-    /// model made itself, which has items.
-    fn events_of_run(&mut self, item: &Members) -> Bodies {
+    /// Returns call and result of a tool that code mode ran; empty for a call of the model, which
+    /// has its own items.
+    fn run_events(&mut self, item: &JsonMembers) -> Bodies {
         let Some(id) = responses::call_id(item).map(RawValue::get) else { return Vec::new() };
         if self.calls.contains(id) {
             return Vec::new();
@@ -198,8 +198,8 @@ impl Codex {
     }
 }
 
-/// Returns the session that a line names: the first one of a file is the file's own.
-pub(super) fn session(line: &Members) -> Option<String> {
+/// Returns the session id in a line; the first one in a file is that of the file's session.
+pub(super) fn session_id(line: &JsonMembers) -> Option<String> {
     match payload(line) {
         Some(meta) if line.text("type").as_deref() == Some("session_meta") => {
             meta.text("id").or_else(|| meta.text("session_id"))
@@ -210,61 +210,61 @@ pub(super) fn session(line: &Members) -> Option<String> {
 }
 
 /// Returns true if a line starts a session that was forked from another one.
-pub(super) fn is_fork(line: &Members) -> bool {
+pub(super) fn is_fork(line: &JsonMembers) -> bool {
     let is_head = line.text("type").as_deref() == Some("session_meta");
     is_head && payload(line).is_some_and(|meta| meta.non_null("forked_from_id").is_some())
 }
 
-/// Returns true if the form of a line is one that only rollouts before September 2025 have.
-pub(super) fn is_legacy(line: &Members) -> bool {
+/// Returns true if a line has a form that only rollouts before September 2025 have.
+pub(super) fn is_legacy(line: &JsonMembers) -> bool {
     is_legacy_head(line) || line.text("type").is_none() && line.text("record_type").is_some()
 }
 
-/// Returns true if it is the first line of such a rollout: session, start time and environment.
-fn is_legacy_head(line: &Members) -> bool {
+/// Returns true for the first line of such a rollout: session id, start time and environment.
+fn is_legacy_head(line: &JsonMembers) -> bool {
     let around = ["instructions", "git"].iter().any(|name| line.raw(name).is_some());
     let other = ["type", "role", "messages"].iter().any(|name| line.raw(name).is_some());
-    around && !other && line.text("id").is_some() && time_of(line).is_some()
+    around && !other && line.text("id").is_some() && valid_time(line).is_some()
 }
 
-/// Returns the directory that a line names: in its data, or in the program's text for the model.
-pub(super) fn directory(line: &Members) -> Option<String> {
+/// Returns the directory in a line: in its data, or in the context text for the model.
+pub(super) fn directory(line: &JsonMembers) -> Option<String> {
     match (line.text("type")?.as_str(), payload(line)) {
         ("session_meta" | "turn_context", Some(payload)) => payload.text("cwd"),
         ("message", None) => {
-            let text = text_of(line.non_null("content")?);
+            let text = content_text(line.non_null("content")?);
             let text = text.trim_start().strip_prefix("<environment_context>")?;
             let (_, rest) = text.split_once("<cwd>")?;
-            rest.split_once("</cwd>").map(|(place, _)| place.trim().to_owned())
+            rest.split_once("</cwd>").map(|(path, _)| path.trim().to_owned())
         }
         _ => None,
     }
 }
 
-fn payload(line: &Members) -> Option<Members> {
-    inner(line, "payload")
+fn payload(line: &JsonMembers) -> Option<JsonMembers> {
+    object_member(line, "payload")
 }
 
-fn inner(of: &Members, name: &str) -> Option<Members> {
-    inner_of(of.non_null(name)?)
+fn object_member(of: &JsonMembers, name: &str) -> Option<JsonMembers> {
+    parse_object(of.non_null(name)?)
 }
 
-fn inner_of(value: &RawValue) -> Option<Members> {
-    Members::read(value.get()).ok()
+fn parse_object(value: &RawValue) -> Option<JsonMembers> {
+    JsonMembers::read(value.get()).ok()
 }
 
-fn time_of(line: &Members) -> Option<String> {
+fn valid_time(line: &JsonMembers) -> Option<String> {
     line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
 }
 
-/// Returns the body of a compaction, with the summary if a readable one exists.
-fn compacted(note: &Members) -> Object {
-    let mut body = Object::new();
+/// Returns the body of a compaction, with its summary if the line has one as text.
+fn compaction_body(note: &JsonMembers) -> ObjectWriter {
+    let mut body = ObjectWriter::new();
     body.add("trigger", "\"auto\"");
-    let said = note.text("message").filter(|summary| !summary.is_empty());
-    let summary = said.or_else(|| {
-        let history: Vec<Members> = listed(note.non_null("replacement_history")?)?;
-        let texts = history.iter().filter_map(|item| Some(text_of(item.non_null("content")?)));
+    let text = note.text("message").filter(|summary| !summary.is_empty());
+    let summary = text.or_else(|| {
+        let history: Vec<JsonMembers> = parse_list(note.non_null("replacement_history")?)?;
+        let texts = history.iter().filter_map(|item| Some(content_text(item.non_null("content")?)));
         let texts: Vec<String> = texts.collect();
         texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY))
     });
@@ -274,9 +274,9 @@ fn compacted(note: &Members) -> Object {
     body
 }
 
-/// Returns the body of a result, marked if the call failed or was refused.
-fn result(text: String, status: &str) -> Object {
-    let mut body = Object::new();
+/// Returns the body of a result; `status` marks a call that failed or was refused.
+fn result_body(text: String, status: &str) -> ObjectWriter {
+    let mut body = ObjectWriter::new();
     body.add("content", &quote(text.trim_end()));
     if status == "declined" {
         body.add("refused", &quote(RefusedCall::USER));
@@ -287,7 +287,7 @@ fn result(text: String, status: &str) -> Object {
     body
 }
 
-fn status(item: &Members) -> String {
+fn status(item: &JsonMembers) -> String {
     let status = item.text("status").unwrap_or_default();
     match item.raw("success").map(RawValue::get) {
         Some("false") if status.is_empty() => "failed".to_owned(),
@@ -296,7 +296,7 @@ fn status(item: &Members) -> String {
 }
 
 /// Returns the output of an item: one member, or `stdout` and `stderr` joined.
-fn output_text(item: &Members) -> String {
+fn output_text(item: &JsonMembers) -> String {
     let full = |name: &&str| item.text(name).filter(|text| !text.trim().is_empty());
     let whole = ["aggregated_output", "formatted_output"].iter().find_map(full);
     whole.unwrap_or_else(|| {
@@ -305,31 +305,31 @@ fn output_text(item: &Members) -> String {
     })
 }
 
-fn command_call(item: &Members) -> Option<(Object, Object)> {
-    let mut input = Object::new();
+fn command_call(item: &JsonMembers) -> Option<(ObjectWriter, ObjectWriter)> {
+    let mut input = ObjectWriter::new();
     input.add("command", item.non_null("command")?.get());
-    if let Some(place) = item.text("cwd") {
-        input.add("workdir", &quote(place.strip_prefix("file://").unwrap_or(&place)));
+    if let Some(path) = item.text("cwd") {
+        input.add("workdir", &quote(path.strip_prefix("file://").unwrap_or(&path)));
     }
-    let mut call = Object::new();
+    let mut call = ObjectWriter::new();
     call.add("name", "\"exec_command\"");
     call.add("input", &input.finish());
     let status = status(item);
-    let mut result = result(output_text(item), &status);
+    let mut result = result_body(output_text(item), &status);
     if let Some(code) = item.non_null("exit_code").filter(|_| status != "declined") {
         result.add("exit_code", code.get());
     }
     Some((call, result))
 }
 
-/// Returns call and result of a change of files, in the form of `apply_patch`.
-fn patch_call(item: &Members) -> Option<(Object, Object)> {
+/// Returns call and result of a file change, as a call of `apply_patch`.
+fn patch_call(item: &JsonMembers) -> Option<(ObjectWriter, ObjectWriter)> {
     let mut text = "*** Begin Patch\n".to_owned();
-    for (path, change) in Members::read(item.non_null("changes")?.get()).ok()?.pairs() {
-        let change = inner_of(change)?;
-        // Older rollouts have the kind as the name of the only member.
+    for (path, change) in JsonMembers::read(item.non_null("changes")?.get()).ok()?.pairs() {
+        let change = parse_object(change)?;
+        // In older rollouts the name of the only member is the kind.
         let named = change.pairs().next().filter(|_| change.raw("type").is_none());
-        let named = named.map(|(kind, inner)| Some((kind.to_owned(), inner_of(inner)?)));
+        let named = named.map(|(kind, inner)| Some((kind.to_owned(), parse_object(inner)?)));
         let kind = || change.text("type").unwrap_or_default();
         let (kind, change) = named.unwrap_or_else(|| Some((kind(), change.clone())))?;
         let (mark, body) = match kind.as_str() {
@@ -350,33 +350,33 @@ fn patch_call(item: &Members) -> Option<(Object, Object)> {
         }
     }
     text.push_str("*** End Patch");
-    let mut call = Object::new();
+    let mut call = ObjectWriter::new();
     call.add("name", "\"apply_patch\"");
     call.add("input", &quote(&text));
     let status = status(item);
     let text = output_text(item);
-    Some((call, result(if text.is_empty() { status.clone() } else { text }, &status)))
+    Some((call, result_body(if text.is_empty() { status.clone() } else { text }, &status)))
 }
 
-/// Returns call and result of a tool of a server, or of the program around Codex.
-fn tool_call(item: &Members) -> Option<(Object, Object)> {
-    let called = inner(item, "invocation").unwrap_or_else(|| item.clone());
-    let mut call = Object::new();
+/// Returns call and result of an MCP tool, or of a tool of the program that runs Codex.
+fn tool_call(item: &JsonMembers) -> Option<(ObjectWriter, ObjectWriter)> {
+    let called = object_member(item, "invocation").unwrap_or_else(|| item.clone());
+    let mut call = ObjectWriter::new();
     call.add("name", called.non_null("tool")?.get());
     if let Some(server) = called.non_null("server").or_else(|| called.non_null("namespace")) {
         call.add("server", server.get());
     }
     call.add("input", called.non_null("arguments").map_or("{}", RawValue::get));
-    let given = inner(item, "result");
-    let given = given.map(|given| inner(&given, "Ok").unwrap_or(given)).unwrap_or_default();
+    let given = object_member(item, "result");
+    let given = given.map(|given| object_member(&given, "Ok").unwrap_or(given)).unwrap_or_default();
     let error = item.non_null("error").or_else(|| given.non_null("Err"));
     let content = given.non_null("content").or_else(|| item.non_null("content_items"));
-    let says = |name: &str| given.raw(name).is_some_and(|said| said.get() == "true");
+    let is_set = |name: &str| given.raw(name).is_some_and(|value| value.get() == "true");
     let status = status(item);
-    let mut result = Object::new();
+    let mut result = ObjectWriter::new();
     let came = error.or(content).map(|came| came.get().to_owned());
     result.add("content", &came.unwrap_or_else(|| quote(&status)));
-    if error.is_some() || status == "failed" || says("isError") || says("is_error") {
+    if error.is_some() || status == "failed" || is_set("isError") || is_set("is_error") {
         result.add("is_error", "true");
     }
     Some((call, result))

@@ -1,127 +1,127 @@
 //! Appends the events of one conversation to its session: only those not stored yet, in batches,
-//! each durable before the next; never two conversations into one session. It must not read lines.
+//! each durable before the next. It must not put two conversations into one session, or read lines.
 //!
-//! The id of a message depends on all messages before it. So the stored ids form a prefix, whose
-//! end is found by bisection, and the session must end there too. The id of a native event or of a
-//! transcript's line depends on that event alone: each is stored or missing by itself.
+//! The id of a message depends on all messages before it. So the stored messages form a prefix,
+//! whose end is found by bisection, and the session must end there too. The id of a native event or
+//! of a transcript's line is independent: each is stored or missing by itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    BadLine, Draft, ImportError, Sent,
-    draft::NamedBy,
-    members::Members,
-    merge::Recorded,
-    openai::{About, SHAPE_KEY},
-    stored::{Stored, StoredLine},
-    transcript::{Program, name_of_line},
+    BadLine, EventDraft, ImportError, LineDraft,
+    draft::IdSource,
+    members::JsonMembers,
+    merge::RecordedEvents,
+    openai::{ConversationFields, SHAPE_KEY},
+    stored::{StoredLine, StoredLines},
+    transcript::{TranscriptProgram, name_of_line},
 };
 use crate::{
     api::sessions::{CreateSession, UpdateSession},
-    client::{BatchParts, Client, ClientError, Obstacle, SessionWriter, WrittenBatch},
+    client::{BatchParts, Client, ClientError, RefusalCause, SessionWriter, WrittenBatch},
     event::{Range, SessionId, Timestamp, limits, push_bounded},
-    verbs::{InSession, NoQuery, sessions},
+    verbs::{NoQuery, SessionPath, sessions},
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
 };
 
-/// Most retries of a part after another import of the same conversation appended first.
+/// Maximum attempts to append a part while another import appends the same conversation.
 const RACES_MAX: u32 = 5;
-/// Metadata key for the types of imported records that are not known.
+/// Metadata key for the unknown types of imported records, with their counts.
 pub const UNKNOWN_KEY: &str = "import.unknown";
 /// A position that no session reaches.
 const NEVER: u64 = i64::MAX as u64;
-/// Error code for an event that is stored already, with other content or among new events.
+/// Error code for an event whose id is stored with other content, or in a batch with new events.
 const CONFLICT: &str = "idempotency_conflict";
-/// Most events whose positions are remembered: a compaction may keep some of the latest.
-const PLACED_MAX: usize = 20_000;
+/// Maximum events whose positions are kept in memory: a compaction may name recent ones.
+const RECENT_MAX: usize = 20_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Delivered {
+pub(super) struct DeliveryReport {
     pub(super) added: u64,
     pub(super) known: u64,
     /// Events that were refused.
     pub(super) bad: Vec<BadLine>,
 }
 
-pub(super) struct Delivery<'a> {
+pub(super) struct ImportDelivery<'a> {
     client: &'a Client,
     session: SessionId,
-    /// The alternative session, used when the first one holds something else.
-    beside: Option<SessionId>,
-    found: Option<Existing>,
-    /// Number of events of this conversation in the session, up to the last one read.
-    there: u64,
-    /// True if an event was added: later ones cannot be stored already.
+    /// The session to use instead if the first one has other events.
+    alternative: Option<SessionId>,
+    found: Option<ExistingSession>,
+    /// Number of events of this conversation that are in the session so far.
+    stored_count: u64,
+    /// True if an event was added: later events cannot be stored already.
     adding: bool,
-    /// True if the session was created here.
+    /// True if this import created the session.
     is_new: bool,
     /// True if events have independent ids, so that positions cannot be compared.
     native: bool,
-    /// The form of lines that an existing session must have for the import to continue it.
+    /// For a transcript, the shape that an existing session must have to be continued.
     shape: Option<&'static str>,
-    title: Title,
+    title: NewTitle,
     workspace: Option<String>,
     metadata: BTreeMap<String, String>,
     /// Metadata about this import, written to new and existing sessions alike.
-    noted: BTreeMap<String, String>,
+    import_metadata: BTreeMap<String, String>,
     /// Events that hooks recorded in the session; read once.
-    recorded: Option<Option<Recorded>>,
-    /// Ids and positions of the latest events of lines.
-    placed: VecDeque<(String, u64)>,
-    /// The lines that the session held before, until all are compared.
-    stored: Option<Stored>,
+    recorded: Option<Option<RecordedEvents>>,
+    /// Ids and positions of the latest events.
+    recent: VecDeque<(String, u64)>,
+    /// The lines that the session had before this import, until all are compared.
+    stored: Option<StoredLines>,
     /// The line being compared, and the number of its events compared so far.
     compared: Option<(String, StoredLine, u64)>,
-    /// Line numbers of the source, with the positions of the first and last event of each.
-    places: Vec<(u64, u64, u64)>,
-    /// True if the title's event was recorded to name the transcript.
+    /// Lines by number, each with the positions of its first and last event.
+    line_positions: Vec<(u64, u64, u64)>,
+    /// True if the event of the title names the transcript explicitly.
     is_named: bool,
-    /// The position of the event that is to name the session, and the position last sent.
+    /// Position of the event that has the title, and the position last sent to the server.
     title_at: (Option<u64>, Option<u64>),
-    /// Ranges withdrawn by an earlier import, once the session's lines are compared.
+    /// Ranges that an earlier import withdrew; set once the stored lines are compared.
     rewound: Option<Vec<Range>>,
-    /// The times of the first and the last event of a transcript.
+    /// Times of the first and the last event of a transcript.
     times: Option<(Timestamp, Timestamp)>,
-    /// The position after the last event.
+    /// Position after the last event of this conversation.
     tail: u64,
 }
 
 /// The title of a session that is created.
-enum Title {
-    /// The title of the conversation, if it has one.
-    Own(Option<String>),
-    /// The text of an event, given by the event's id. The server reads the text from the event: a
-    /// redaction of the event also removes the title.
-    Of(String),
+enum NewTitle {
+    /// The title in the source, if it has one.
+    Text(Option<String>),
+    /// The id of an event: the server takes the title from its text, so that a redaction of the
+    /// event also removes the title.
+    OfEvent(String),
 }
 
-/// The session before the import.
-enum Existing {
+/// State of the session on the server before the import.
+enum ExistingSession {
     Absent,
-    There { metadata: BTreeMap<String, String>, tail: u64, written: Option<Timestamp> },
+    Present { metadata: BTreeMap<String, String>, tail: u64, written: Option<Timestamp> },
 }
 
-impl<'a> Delivery<'a> {
+impl<'a> ImportDelivery<'a> {
     pub(super) fn new(client: &'a Client, session: SessionId) -> Self {
         Self {
             client,
             session,
-            beside: None,
+            alternative: None,
             found: None,
-            there: 0,
+            stored_count: 0,
             adding: false,
             is_new: false,
             native: false,
             shape: None,
-            title: Title::Own(None),
+            title: NewTitle::Text(None),
             workspace: None,
             metadata: BTreeMap::new(),
-            noted: BTreeMap::new(),
+            import_metadata: BTreeMap::new(),
             recorded: None,
-            placed: VecDeque::new(),
+            recent: VecDeque::new(),
             stored: None,
             compared: None,
-            places: Vec::new(),
+            line_positions: Vec::new(),
             is_named: false,
             title_at: (None, None),
             rewound: None,
@@ -131,79 +131,88 @@ impl<'a> Delivery<'a> {
     }
 
     /// Sets the session and its alternative, before the first request.
-    pub(super) fn rename(&mut self, session: SessionId, beside: SessionId) {
-        (self.session, self.beside) = (session, Some(beside));
+    pub(super) fn set_sessions(&mut self, session: SessionId, alternative: SessionId) {
+        (self.session, self.alternative) = (session, Some(alternative));
     }
 
-    /// Returns the session.
+    /// Returns the session that the events are appended to.
     pub(super) fn session(&self) -> &SessionId {
         &self.session
     }
 
     /// Sets the title and metadata of a session created for this conversation.
-    pub(super) fn describe(&mut self, about: About, drafts: &[Draft]) {
+    pub(super) fn describe(&mut self, about: ConversationFields, drafts: &[EventDraft]) {
         self.metadata = about.metadata().into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
         let of = drafts.iter().find(|draft| draft.is_prompt());
         self.title = match (about.title, of) {
-            (None, Some(draft)) => Title::Of(draft.id.clone()),
-            (title, _) => Title::Own(title),
+            (None, Some(draft)) => NewTitle::OfEvent(draft.id.clone()),
+            (title, _) => NewTitle::Text(title),
         };
     }
 
-    /// Sets the transcript's program and its directory.
-    pub(super) fn transcript(&mut self, program: Program, place: Option<String>) {
-        let about = About::transcript(program);
+    /// Sets the program and the workspace directory of a transcript.
+    pub(super) fn describe_transcript(
+        &mut self,
+        program: TranscriptProgram,
+        directory: Option<String>,
+    ) {
+        let about = ConversationFields::for_transcript(program);
         self.shape = Some(about.shape());
-        self.stored = Some(Stored::new(program));
+        self.stored = Some(StoredLines::new(program));
         self.describe(about, &[]);
-        let fits = |place: &String| place.chars().count() <= limits::WORKSPACE_CHARS_MAX;
-        self.workspace = place.filter(fits);
+        let fits = |path: &String| path.chars().count() <= limits::WORKSPACE_CHARS_MAX;
+        self.workspace = directory.filter(fits);
     }
 
-    /// Extends the time range of the transcript to the time of a line's events.
-    pub(super) fn note_time(&mut self, at: Timestamp) {
+    /// Extends the time range of the transcript to include `at`.
+    pub(super) fn extend_times(&mut self, at: Timestamp) {
         let (first, last) = self.times.unwrap_or((at, at));
         self.times = Some((first.min(at), last.max(at)));
     }
 
-    /// Returns the events of lines that hooks did not record. A transcript of a session that hooks
-    /// recorded is imported into that session.
-    async fn without_recorded(&mut self, drafts: Vec<Sent>) -> Result<Vec<Sent>, ImportError> {
+    /// Removes the events that hooks recorded: a transcript of a session that hooks recorded is
+    /// imported into that session.
+    async fn remove_recorded(
+        &mut self,
+        drafts: Vec<LineDraft>,
+    ) -> Result<Vec<LineDraft>, ImportError> {
         if self.shape.is_none() {
             return Ok(drafts);
         }
         if self.recorded.is_none() {
-            let is_new = self.look_up().await?;
+            let is_new = self.find_session().await?;
             let recorded = match &self.found {
-                Some(Existing::There { metadata, tail, written }) if !is_new && *tail > 0 => {
+                Some(ExistingSession::Present { metadata, tail, written })
+                    if !is_new && *tail > 0 =>
+                {
                     let has_lines = metadata.contains_key(SHAPE_KEY);
-                    let of = Recorded::read(self.client, &self.session, has_lines).await?;
+                    let of = RecordedEvents::read(self.client, &self.session, has_lines).await?;
                     of.map(|recorded| (recorded, *written))
                 }
                 _ => None,
             };
             // The session's last write also bounds the transcript's time range.
             let written = recorded.as_ref().and_then(|(_, written)| *written);
-            written.into_iter().for_each(|at| self.note_time(at));
+            written.into_iter().for_each(|at| self.extend_times(at));
             self.recorded = Some(recorded.map(|(recorded, _)| recorded));
         }
         Ok(match self.recorded.iter_mut().flatten().next() {
-            Some(recorded) => recorded.without(drafts),
+            Some(recorded) => recorded.remove_recorded(drafts),
             None => drafts,
         })
     }
 
-    /// Appends the missing events.
+    /// Appends the events that the session does not have.
     pub(super) async fn deliver(
         &mut self,
-        drafts: Vec<Sent>,
-        done: &mut Delivered,
+        drafts: Vec<LineDraft>,
+        done: &mut DeliveryReport,
     ) -> Result<(), ImportError> {
-        let drafts = self.without_recorded(drafts).await?;
-        for part in BatchParts::new(&drafts, bytes) {
-            self.native |= part.iter().any(|(_, draft)| draft.named != NamedBy::AllBefore);
+        let drafts = self.remove_recorded(drafts).await?;
+        for part in BatchParts::new(&drafts, draft_bytes) {
+            self.native |= part.iter().any(|(_, draft)| draft.named != IdSource::AllBefore);
             match self.native {
-                true => self.deliver_each(part, done).await?,
+                true => self.deliver_independent(part, done).await?,
                 false => self.deliver_prefix(part, done).await?,
             }
         }
@@ -213,38 +222,38 @@ impl<'a> Delivery<'a> {
     /// Appends events whose ids depend on all before them, if the session ends with those.
     async fn deliver_prefix(
         &mut self,
-        drafts: &[Sent],
-        done: &mut Delivered,
+        drafts: &[LineDraft],
+        done: &mut DeliveryReport,
     ) -> Result<(), ImportError> {
         for _ in 0..RACES_MAX {
-            if self.look_up().await? {
+            if self.find_session().await? {
                 if !self.create(drafts).await? {
                     self.found = None;
                     continue;
                 }
-                self.count(drafts.len(), 0, done);
+                self.add_counts(drafts.len(), 0, done);
                 return Ok(());
             }
-            let known = if self.adding { 0 } else { self.known(drafts).await? };
+            let known = if self.adding { 0 } else { self.count_stored(drafts).await? };
             let new = drafts.get(known..).unwrap_or_default();
             if new.is_empty() {
-                self.count(0, known, done);
+                self.add_counts(0, known, done);
                 return Ok(());
             }
-            let end = self.there + known as u64;
+            let end = self.stored_count + known as u64;
             // Valid only if the conversation ends the session: no other event is between.
             match self.append(new, Some(end)).await {
                 Ok(_) => {
-                    self.count(new.len(), known, done);
+                    self.add_counts(new.len(), known, done);
                     return Ok(());
                 }
                 Err(error) if error.code() == "position_conflict" => {
-                    if !self.adding && self.known(drafts).await? == known {
+                    if !self.adding && self.count_stored(drafts).await? == known {
                         return Err(self.conflict_error());
                     }
                     self.adding = false;
                 }
-                // Another writer added some of them since the last read.
+                // Another writer added some of the events since the last read.
                 Err(error) if error.code() == CONFLICT => self.adding = false,
                 Err(error) => return Err(error.into()),
             }
@@ -252,8 +261,8 @@ impl<'a> Delivery<'a> {
         Err(self.conflict_error())
     }
 
-    fn count(&mut self, added: usize, known: usize, done: &mut Delivered) {
-        self.there += (added + known) as u64;
+    fn add_counts(&mut self, added: usize, known: usize, done: &mut DeliveryReport) {
+        self.stored_count += (added + known) as u64;
         self.adding |= added > 0;
         done.added += added as u64;
         done.known += known as u64;
@@ -269,20 +278,22 @@ impl<'a> Delivery<'a> {
 
     /// Appends events with independent ids: together when all are new or all are stored, otherwise
     /// in halves.
-    async fn deliver_each(
+    async fn deliver_independent(
         &mut self,
-        drafts: &[Sent],
-        done: &mut Delivered,
+        drafts: &[LineDraft],
+        done: &mut DeliveryReport,
     ) -> Result<(), ImportError> {
-        self.enter().await?;
+        self.open_or_create().await?;
         while self.holds_another_shape() {
-            let Some(beside) = self.beside.take() else { return Err(self.conflict_error()) };
-            (self.session, self.found) = (beside, None);
-            self.enter().await?;
+            let Some(alternative) = self.alternative.take() else {
+                return Err(self.conflict_error());
+            };
+            (self.session, self.found) = (alternative, None);
+            self.open_or_create().await?;
         }
-        let (others, drafts) = self.compare(drafts, done).await?;
+        let (others, drafts) = self.compare_lines(drafts, done).await?;
         for events in [&*others, drafts] {
-            let mut parts = BatchParts::new(events, bytes);
+            let mut parts = BatchParts::new(events, draft_bytes);
             while let Some(part) = parts.next() {
                 match (self.append(part, None).await, part) {
                     (Ok(appended), _) => {
@@ -290,14 +301,14 @@ impl<'a> Delivery<'a> {
                         done.known += if appended.repeated { size } else { 0 };
                         done.added += if appended.repeated { 0 } else { size };
                         self.adding |= !appended.repeated;
-                        self.note_places(part, &appended).await?;
+                        self.record_positions(part, &appended).await?;
                     }
-                    (Err(error), _) if error.obstacle() != Obstacle::Event => {
+                    (Err(error), _) if error.obstacle() != RefusalCause::Event => {
                         return Err(error.into());
                     }
                     (Err(_), _) if parts.divide(part) => {}
                     // The same line, from another session.
-                    (Err(error), [(_, Draft { named: NamedBy::Content, .. })])
+                    (Err(error), [(_, EventDraft { named: IdSource::Content, .. })])
                         if error.code() == CONFLICT =>
                     {
                         done.known += 1;
@@ -313,7 +324,7 @@ impl<'a> Delivery<'a> {
     }
 
     /// Stores the types of unknown records in the session's metadata, up to the size limit.
-    pub(super) fn note_unknown(&mut self, unknown: &BTreeMap<String, u64>) {
+    pub(super) fn record_unknown_types(&mut self, unknown: &BTreeMap<String, u64>) {
         let mut text = String::new();
         for (name, count) in unknown {
             let one = format!("{count} {name}");
@@ -324,23 +335,23 @@ impl<'a> Delivery<'a> {
             text.push_str(&format!("{comma}{one}"));
         }
         if !text.is_empty() {
-            self.noted.insert(UNKNOWN_KEY.to_owned(), text);
+            self.import_metadata.insert(UNKNOWN_KEY.to_owned(), text);
         }
     }
 
-    /// Compares lines with those that the session holds. Returns the drafts that are not lines, and
-    /// the drafts after the last compared line.
-    async fn compare<'b>(
+    /// Compares drafts with the stored lines. Returns the drafts that are not from lines, and the
+    /// drafts after the last stored line.
+    async fn compare_lines<'b>(
         &mut self,
-        drafts: &'b [Sent],
-        done: &mut Delivered,
-    ) -> Result<(Vec<Sent>, &'b [Sent]), ImportError> {
+        drafts: &'b [LineDraft],
+        done: &mut DeliveryReport,
+    ) -> Result<(Vec<LineDraft>, &'b [LineDraft]), ImportError> {
         let mut others = Vec::new();
-        let is_empty = matches!(self.found, Some(Existing::There { tail: 0, .. }));
+        let is_empty = matches!(self.found, Some(ExistingSession::Present { tail: 0, .. }));
         self.stored.take_if(|_| self.is_new || is_empty);
-        for (place, (number, draft)) in drafts.iter().enumerate() {
+        for (index, (number, draft)) in drafts.iter().enumerate() {
             let Some(stored) = &mut self.stored else {
-                return Ok((others, drafts.get(place..).unwrap_or_default()));
+                return Ok((others, drafts.get(index..).unwrap_or_default()));
             };
             let Some(hash) = line_hash(draft) else {
                 others.push((*number, draft.clone()));
@@ -351,15 +362,15 @@ impl<'a> Delivery<'a> {
                 Some((known, line, parts)) if known == of || draft.is_part() => {
                     (known, line, parts + 1)
                 }
-                _ => match stored.next(self.client, &self.session).await? {
+                _ => match stored.next_line(self.client, &self.session).await? {
                     None => {
                         self.rewound = stored.rewound.take();
                         self.stored = None;
-                        return Ok((others, drafts.get(place..).unwrap_or_default()));
+                        return Ok((others, drafts.get(index..).unwrap_or_default()));
                     }
                     Some(line)
                         if line.hash.as_ref().is_none_or(|known| *known == hash)
-                            || is_of_resumed(&line.text, draft) =>
+                            || is_same_line(&line.text, draft) =>
                     {
                         (of.to_owned(), line, 0)
                     }
@@ -367,7 +378,7 @@ impl<'a> Delivery<'a> {
                 },
             };
             let at = (line.1.first + line.2).min(line.1.last);
-            self.place(*number, &draft.id, at, false);
+            self.record_position(*number, &draft.id, at, false);
             self.compared = Some(line);
             done.known += 1;
         }
@@ -383,24 +394,25 @@ impl<'a> Delivery<'a> {
         ImportError::Taken { session: self.session.clone(), other }
     }
 
-    /// Finds the session, or creates it without events.
-    pub(super) async fn enter(&mut self) -> Result<(), ImportError> {
-        if self.look_up().await? {
+    /// Finds the session, or creates it empty.
+    pub(super) async fn open_or_create(&mut self) -> Result<(), ImportError> {
+        if self.find_session().await? {
             self.create(&[]).await?;
             self.found = None;
-            self.look_up().await?;
+            self.find_session().await?;
         }
         Ok(())
     }
 
     /// Returns true if the session was found or created.
-    pub(super) fn is_there(&self) -> bool {
-        matches!(self.found, Some(Existing::There { .. }))
+    pub(super) fn has_session(&self) -> bool {
+        matches!(self.found, Some(ExistingSession::Present { .. }))
     }
 
-    /// Returns true if the session has events that are not from lines of this form.
+    /// Returns true if the session has events that are not from lines of this program.
     fn holds_another_shape(&self) -> bool {
-        let (Some(shape), Some(Existing::There { metadata, tail, .. })) = (self.shape, &self.found)
+        let (Some(shape), Some(ExistingSession::Present { metadata, tail, .. })) =
+            (self.shape, &self.found)
         else {
             return false;
         };
@@ -408,28 +420,28 @@ impl<'a> Delivery<'a> {
         *tail > 0 && !is_merged && metadata.get(SHAPE_KEY).map(String::as_str) != Some(shape)
     }
 
-    /// Looks up the session; returns true if it must be created.
-    async fn look_up(&mut self) -> Result<bool, ImportError> {
+    /// Fetches the session, once; returns true if it does not exist.
+    async fn find_session(&mut self) -> Result<bool, ImportError> {
         if self.found.is_none() {
-            let place = InSession { session: self.session.clone() };
-            let found = self.client.call::<sessions::Get>(&place, &NoQuery {}, &()).await;
+            let place = SessionPath { session: self.session.clone() };
+            let found = self.client.call::<sessions::GetSession>(&place, &NoQuery {}, &()).await;
             self.found = Some(match found {
-                Err(error) if error.code() == "session_not_found" => Existing::Absent,
+                Err(error) if error.code() == "session_not_found" => ExistingSession::Absent,
                 found => {
                     let found = found?;
                     let written = Timestamp::parse(&found.updated_at);
-                    Existing::There { metadata: found.metadata, tail: found.tail, written }
+                    ExistingSession::Present { metadata: found.metadata, tail: found.tail, written }
                 }
             });
         }
-        Ok(matches!(self.found, Some(Existing::Absent)))
+        Ok(matches!(self.found, Some(ExistingSession::Absent)))
     }
 
-    /// Updates the metadata of the session after the last part.
+    /// Updates title and metadata of the session after the last part.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
-        self.update_metadata(self.noted.clone()).await?;
+        self.update_metadata(self.import_metadata.clone()).await?;
         if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
-            self.name().await?;
+            self.update_title().await?;
         }
         if let Some((began, ended)) = self.times.filter(|_| self.shape.is_some()) {
             let (began, ended, tail) =
@@ -445,27 +457,27 @@ impl<'a> Delivery<'a> {
         self.update_metadata(self.metadata.clone()).await
     }
 
-    /// Writes the metadata values of the session that differ.
+    /// Writes the metadata values that differ from the session's.
     async fn update_metadata(&self, pairs: BTreeMap<String, String>) -> Result<(), ImportError> {
-        let Some(Existing::There { metadata, .. }) = &self.found else { return Ok(()) };
+        let Some(ExistingSession::Present { metadata, .. }) = &self.found else { return Ok(()) };
         let stale: BTreeMap<String, Option<String>> = pairs
             .into_iter()
             .filter(|(name, value)| metadata.get(name) != Some(value))
             .map(|(name, value)| (name, Some(value)))
             .collect();
         if !stale.is_empty() {
-            let place = InSession { session: self.session.clone() };
+            let place = SessionPath { session: self.session.clone() };
             let change = UpdateSession { metadata: Some(stale), ..UpdateSession::default() };
             self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
         }
         Ok(())
     }
 
-    /// Creates the session with its first events; returns false if it exists.
-    async fn create(&mut self, drafts: &[Sent]) -> Result<bool, ClientError> {
+    /// Creates the session with its first events; returns false if it exists already.
+    async fn create(&mut self, drafts: &[LineDraft]) -> Result<bool, ClientError> {
         let (title, title_of) = match &self.title {
-            Title::Own(title) => (title.clone(), None),
-            Title::Of(id) => (None, drafts.iter().position(|(_, draft)| draft.id == *id)),
+            NewTitle::Text(title) => (title.clone(), None),
+            NewTitle::OfEvent(id) => (None, drafts.iter().position(|(_, draft)| draft.id == *id)),
         };
         let new = CreateSession {
             title,
@@ -474,45 +486,49 @@ impl<'a> Delivery<'a> {
             workspace: self.workspace.clone(),
             ..CreateSession::default()
         };
-        let is_new = self.writer().create(new, drafts.iter().map(text)).await?;
+        let is_new = self.writer().create(new, drafts.iter().map(draft_text)).await?;
         if is_new {
             self.is_new = true;
             let (metadata, tail) = (self.metadata.clone(), drafts.len() as u64);
-            self.found = Some(Existing::There { metadata, tail, written: None });
+            self.found = Some(ExistingSession::Present { metadata, tail, written: None });
         }
         Ok(is_new)
     }
 
-    /// Appends the events at that position, or at the tail if `at` is `None`.
-    async fn append(&self, drafts: &[Sent], at: Option<u64>) -> Result<WrittenBatch, ClientError> {
-        self.writer().append(drafts.iter().map(text), at, None).await
+    /// Appends the events at position `at`, or at the tail if it is `None`.
+    async fn append(
+        &self,
+        drafts: &[LineDraft],
+        at: Option<u64>,
+    ) -> Result<WrittenBatch, ClientError> {
+        self.writer().append(drafts.iter().map(draft_text), at, None).await
     }
 
     fn writer(&self) -> SessionWriter<'_> {
         SessionWriter { origin: Some("import"), ..SessionWriter::new(self.client, &self.session) }
     }
 
-    /// Returns how many of the first events are stored already.
-    async fn known(&self, drafts: &[Sent]) -> Result<usize, ClientError> {
+    /// Counts the events at the start of `drafts` that are stored already.
+    async fn count_stored(&self, drafts: &[LineDraft]) -> Result<usize, ClientError> {
         match drafts.last() {
             None => return Ok(0),
-            Some(last) if self.has(last).await? => return Ok(drafts.len()),
+            Some(last) if self.is_stored(last).await? => return Ok(drafts.len()),
             Some(_) => {}
         }
         let (mut known, mut unknown) = (0, drafts.len() - 1);
         while known < unknown {
             let middle = known.midpoint(unknown);
             match drafts.get(middle) {
-                Some(sent) if self.has(sent).await? => known = middle + 1,
+                Some(sent) if self.is_stored(sent).await? => known = middle + 1,
                 _ => unknown = middle,
             }
         }
         Ok(known)
     }
 
-    /// Tests if an event is stored. Only the store knows the name that it keeps an event under, so
-    /// the event is sent as a retry at a position that the session never reaches.
-    pub(super) async fn has(&self, sent: &Sent) -> Result<bool, ClientError> {
+    /// Returns true if an event is stored. Only the store knows the id that it gave the event, so
+    /// the event is sent as a retry at a position that no session reaches.
+    pub(super) async fn is_stored(&self, sent: &LineDraft) -> Result<bool, ClientError> {
         match self.append(std::slice::from_ref(sent), Some(NEVER)).await {
             Ok(_) => Ok(true),
             Err(error) if error.code() == CONFLICT => Ok(true),
@@ -526,71 +542,77 @@ impl<'a> Delivery<'a> {
     }
 
     /// Records the positions of appended events, and updates the session's title if needed.
-    async fn note_places(&mut self, drafts: &[Sent], at: &WrittenBatch) -> Result<(), ClientError> {
-        for ((number, draft), placed) in drafts.iter().zip(&at.data) {
-            self.place(*number, &draft.id, placed.position, true);
+    async fn record_positions(
+        &mut self,
+        drafts: &[LineDraft],
+        at: &WrittenBatch,
+    ) -> Result<(), ClientError> {
+        for ((number, draft), stored) in drafts.iter().zip(&at.data) {
+            self.record_position(*number, &draft.id, stored.position, true);
         }
-        let Title::Of(_) = &self.title else { return Ok(()) };
+        let NewTitle::OfEvent(_) = &self.title else { return Ok(()) };
         if self.is_new && self.title_at.1.is_none() {
-            self.name().await?;
+            self.update_title().await?;
         }
         Ok(())
     }
 
-    /// Records the position of an event, and whether it may name the session.
-    fn place(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
+    /// Records the position of an event; with `may_name` it may become the title's position.
+    fn record_position(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
         self.tail = self.tail.max(at + 1);
-        push_bounded(&mut self.placed, (id.to_owned(), at), PLACED_MAX);
-        if may_name && matches!(&self.title, Title::Of(of) if of == id) {
+        push_bounded(&mut self.recent, (id.to_owned(), at), RECENT_MAX);
+        if may_name && matches!(&self.title, NewTitle::OfEvent(of) if of == id) {
             self.title_at.0 = Some(at);
         }
-        match self.places.last_mut() {
+        match self.line_positions.last_mut() {
             _ if !["line-", "raw-"].iter().any(|begin| id.starts_with(begin)) => {}
             Some((line, _, last)) if *line == number => *last = at,
-            _ => self.places.push((number, at, at)),
+            _ => self.line_positions.push((number, at, at)),
         }
     }
 
-    /// Sets the event that names the session, if it changed.
-    async fn name(&mut self) -> Result<(), ClientError> {
+    /// Sends the position of the title's event to the server, if it changed.
+    async fn update_title(&mut self) -> Result<(), ClientError> {
         let (wanted, given) = self.title_at;
         let Some(at) = wanted.filter(|_| wanted != given) else { return Ok(()) };
         self.title_at.1 = wanted;
-        let place = InSession { session: self.session.clone() };
+        let place = SessionPath { session: self.session.clone() };
         let change = UpdateSession { title_of: Some(at), ..UpdateSession::default() };
         self.client.call::<sessions::Update>(&place, &NoQuery {}, &change).await?;
         Ok(())
     }
 
-    /// Selects the event that names the session from now on.
-    pub(super) fn entitle(&mut self, id: &str, is_name: bool) {
+    /// Selects the event whose text is the title from now on.
+    pub(super) fn set_title_event(&mut self, id: &str, is_name: bool) {
         self.is_named |= is_name;
-        if !matches!(&self.title, Title::Of(of) if of == id) {
-            self.title = Title::Of(id.to_owned());
-            self.title_at.0 = self.position(id).filter(|_| self.is_new).or(self.title_at.0);
+        if !matches!(&self.title, NewTitle::OfEvent(of) if of == id) {
+            self.title = NewTitle::OfEvent(id.to_owned());
+            self.title_at.0 = self.find_position(id).filter(|_| self.is_new).or(self.title_at.0);
         }
     }
 
-    /// Returns the positions of runs of lines, each from its first line to its last.
+    /// Returns the positions of runs of lines, each given by its first and last line number.
     fn ranges_of_lines(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let range = |(first, last): &(u64, u64)| {
-            let from = self.places.partition_point(|(line, ..)| line < first);
-            let to = self.places.partition_point(|(line, ..)| line <= last);
-            let lines = self.places.get(from..to)?;
+            let from = self.line_positions.partition_point(|(line, ..)| line < first);
+            let to = self.line_positions.partition_point(|(line, ..)| line <= last);
+            let lines = self.line_positions.get(from..to)?;
             Some((lines.first()?.1, lines.last()?.2 + 1))
         };
         runs.iter().filter_map(range).collect()
     }
 
-    /// Returns the positions of withdrawn lines, of the events that hooks recorded of those lines,
-    /// and of the ranges that hooks had withdrawn before.
-    pub(super) fn withdrawn(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    /// Returns the positions of withdrawn lines: of their events, of the events that hooks recorded
+    /// of them, and of ranges that hooks withdrew before.
+    pub(super) fn withdrawn_positions(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let recorded = self.recorded.iter().flatten().next();
-        let before = self.rewound_before().filter(|_| recorded.is_some()).into_iter().flatten();
+        let before = self.earlier_withdrawn().filter(|_| recorded.is_some()).into_iter().flatten();
         let before = before.map(|range| (range.from.0, range.to.0));
-        let places =
-            runs.iter().flat_map(|run| recorded.into_iter().flat_map(move |by| by.places(*run)));
-        let all: BTreeSet<_> = before.chain(places).chain(self.ranges_of_lines(runs)).collect();
+        let recorded_positions = runs
+            .iter()
+            .flat_map(|run| recorded.into_iter().flat_map(move |by| by.positions_of_lines(*run)));
+        let all: BTreeSet<_> =
+            before.chain(recorded_positions).chain(self.ranges_of_lines(runs)).collect();
         let mut joined: Vec<(u64, u64)> = Vec::new();
         for (from, to) in all {
             match joined.last_mut().filter(|last| from <= last.1) {
@@ -601,57 +623,58 @@ impl<'a> Delivery<'a> {
         joined
     }
 
-    fn rewound_before(&self) -> Option<&Vec<Range>> {
+    fn earlier_withdrawn(&self) -> Option<&Vec<Range>> {
         let stored = self.stored.as_ref().and_then(|stored| stored.rewound.as_ref());
         self.rewound.as_ref().or(stored)
     }
 
-    /// Returns true if lines of the session were withdrawn before.
-    pub(super) fn was_rewound(&self) -> bool {
-        self.rewound_before().is_some()
+    /// Returns true if the session has a rewind event from before this import.
+    pub(super) fn has_earlier_withdrawn(&self) -> bool {
+        self.earlier_withdrawn().is_some()
     }
 
-    fn position(&self, id: &str) -> Option<u64> {
-        self.placed.iter().rev().find(|(known, _)| known == id).map(|(_, position)| *position)
+    fn find_position(&self, id: &str) -> Option<u64> {
+        self.recent.iter().rev().find(|(known, _)| known == id).map(|(_, position)| *position)
     }
 
-    /// Returns the positions of runs of events, where both ends are known.
-    pub(super) fn positions(&self, runs: &[(String, String)]) -> Vec<(u64, u64)> {
-        let place = |(first, last): &(String, String)| {
-            Some((self.position(first)?, self.position(last)? + 1))
+    /// Returns the positions of runs of events, given by ids; a run with an unknown id is omitted.
+    pub(super) fn find_positions(&self, runs: &[(String, String)]) -> Vec<(u64, u64)> {
+        let range = |(first, last): &(String, String)| {
+            Some((self.find_position(first)?, self.find_position(last)? + 1))
         };
-        runs.iter().filter_map(place).collect()
+        runs.iter().filter_map(range).collect()
     }
 }
 
-/// Returns true if an event holds the same line apart from the session id in it: a resumed file
-/// repeats the first line under another session id.
-fn is_of_resumed(stored: &str, draft: &Draft) -> bool {
+/// Returns true if an event has the same line except for the session id: a resumed file repeats the
+/// first line with another session id.
+fn is_same_line(stored: &str, draft: &EventDraft) -> bool {
     let without_session = |text: &str| {
-        let line = Members::read(text).unwrap_or_default();
-        let sessions = [Program::ClaudeCode, Program::Codex].map(|program| program.session(&line));
+        let line = JsonMembers::read(text).unwrap_or_default();
+        let sessions = [TranscriptProgram::ClaudeCode, TranscriptProgram::Codex]
+            .map(|program| program.session_id(&line));
         let sessions = sessions.into_iter().flatten().filter(|session| !session.is_empty());
         sessions.fold(text.to_owned(), |text, session| text.replace(&session, ""))
     };
-    let event = Members::read(&draft.text).unwrap_or_default();
+    let event = JsonMembers::read(&draft.text).unwrap_or_default();
     let own = event.non_null("raw").or_else(|| event.non_null("entry"));
     own.is_some_and(|own| without_session(own.get()) == without_session(stored))
 }
 
-/// Returns the hash of the line that an event is made of, or holds.
-fn line_hash(draft: &Draft) -> Option<String> {
+/// Returns the hash of the line that an event was made from.
+fn line_hash(draft: &EventDraft) -> Option<String> {
     if draft.id.starts_with("raw-") {
-        let event = Members::read(&draft.text).ok()?;
+        let event = JsonMembers::read(&draft.text).ok()?;
         let text = event.non_null("raw")?.get();
-        return Some(name_of_line(&Members::read(text).ok()?, text).1.hash);
+        return Some(name_of_line(&JsonMembers::read(text).ok()?, text).1.hash);
     }
     draft.line_hash().map(str::to_owned)
 }
 
-fn text((_, draft): &Sent) -> &str {
+fn draft_text((_, draft): &LineDraft) -> &str {
     &draft.text
 }
 
-fn bytes((_, draft): &Sent) -> usize {
+fn draft_bytes((_, draft): &LineDraft) -> usize {
     draft.text.len()
 }

@@ -1,27 +1,27 @@
-//! Shrinks events that are too large for a store: pictures and documents are replaced by a line of
-//! text, and the longest texts lose their middle. The source line is stored elsewhere. It must not
+//! Shrinks events that are too large for a store: a line of text replaces pictures and documents,
+//! and the longest texts lose their middle. The source line is stored in other events. It must not
 //! change an event that fits.
 
 use serde_json::{Value, json};
 
 use super::{
-    draft::Draft,
-    members::{Members, Object, quote},
+    draft::EventDraft,
+    members::{JsonMembers, ObjectWriter, quote},
 };
 use crate::event::{json as text, limits};
 
-/// Least bytes of a string that is treated as the data of a picture or a document.
+/// Minimum bytes of a string to be treated as the data of a picture or a document.
 const DATA_BYTES: usize = 64 << 10;
-/// First characters of the line that replaces a picture: they mark it as not typed by the user.
+/// Prefix of the text that replaces a picture, which marks it as not typed by the user.
 const LEFT_OUT: &str = "[left out:";
-/// Most bytes that an event holds of a result in a separate file.
+/// Maximum bytes that an event has of a result in a separate file.
 pub(super) const APART_BYTES: usize = 1 << 20;
 
-/// Most bytes of one piece of a text that exceeds one event. JSON escapes may double it.
+/// Maximum bytes of a piece of a text that is too large for one event; JSON escapes may double it.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Splits a text into pieces, each of which fits an event.
-pub(super) fn pieces(text: &str) -> Vec<&str> {
+/// Splits a text into pieces that each fit into an event.
+pub(super) fn split_pieces(text: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -34,19 +34,20 @@ pub(super) fn pieces(text: &str) -> Vec<&str> {
 
 const _: () = assert!(limits::EVENT_BYTES_MAX > 3 * PIECE_BYTES, "a piece fits, escaped");
 
-/// Adds the members of one of several pieces.
-pub(super) fn add_piece(body: &mut Object, (part, piece): (usize, &str), count: usize) {
+/// Adds the number of a piece, the count of all pieces, and the piece.
+pub(super) fn add_piece(body: &mut ObjectWriter, (part, piece): (usize, &str), count: usize) {
     body.add("piece", &part.to_string());
     body.add("pieces", &count.to_string());
     body.add("text", &quote(piece));
 }
 
-/// Returns the event, shrunk if needed; `None` when it still does not fit.
-pub(super) fn fitted(draft: Draft) -> Option<Draft> {
-    if draft.too_much().is_none() {
+/// Shrinks an event if needed; returns `None` if it still does not fit.
+pub(super) fn fit_draft(draft: EventDraft) -> Option<EventDraft> {
+    if draft.problem().is_none() {
         return Some(draft);
     }
-    let mut event: Value = serde_json::from_str(&text::paired(text::tree(&draft.text)?)).ok()?;
+    let mut event: Value =
+        serde_json::from_str(&text::replace_lone_surrogates(text::check(&draft.text)?)).ok()?;
     let bytes = draft.text.len();
     replace_data(&mut event);
     event.as_object_mut()?.insert("truncated".to_owned(), json!({ "bytes": bytes }));
@@ -55,10 +56,10 @@ pub(super) fn fitted(draft: Draft) -> Option<Draft> {
         shorten(&mut event, longest);
         longest /= 4;
     }
-    Some(Draft { text: event.to_string(), ..draft }).filter(|draft| draft.too_much().is_none())
+    Some(EventDraft { text: event.to_string(), ..draft }).filter(|draft| draft.problem().is_none())
 }
 
-/// Replaces each picture and document whose data is in the event with a line of text.
+/// Replaces the data of pictures and documents in an event with a line of text.
 fn replace_data(value: &mut Value) {
     match value {
         Value::Array(values) => values.iter_mut().for_each(replace_data),
@@ -67,14 +68,14 @@ fn replace_data(value: &mut Value) {
                 let data = source.get("data").or_else(|| source.get("url"))?.as_str()?;
                 let kind = source.get("media_type").and_then(Value::as_str);
                 (data.len() > DATA_BYTES).then(|| {
-                    let kind = kind.map(str::to_owned).unwrap_or_else(|| data_kind(data));
+                    let kind = kind.map(str::to_owned).unwrap_or_else(|| media_type_of(data));
                     format!("{LEFT_OUT} {kind}, {} bytes in base64]", data.len())
                 })
             };
             let source = members.get("source").or_else(|| members.get("image_url"));
             let own = members.get("image_url").and_then(Value::as_str);
             let own = own.filter(|data| data.len() > DATA_BYTES);
-            let own = own.map(|data| format!("{LEFT_OUT} {}]", data_kind(data)));
+            let own = own.map(|data| format!("{LEFT_OUT} {}]", media_type_of(data)));
             match source.and_then(of).or(own) {
                 Some(name) => *value = json!({ "type": "text", "text": name }),
                 None => members.values_mut().for_each(replace_data),
@@ -84,8 +85,8 @@ fn replace_data(value: &mut Value) {
     }
 }
 
-/// Returns the media type of a data URL.
-fn data_kind(address: &str) -> String {
+/// Returns the media type of a data URL, or `data`.
+fn media_type_of(address: &str) -> String {
     let kind = address.strip_prefix("data:").and_then(|rest| rest.split([';', ',']).next());
     kind.filter(|kind| kind.len() < 80).unwrap_or("data").to_owned()
 }
@@ -99,7 +100,7 @@ fn shorten(value: &mut Value, longest: usize) {
     }
 }
 
-/// Removes the middle of a text longer than `longest`; three quarters of the rest are its end.
+/// Removes the middle of a text over `longest` bytes; a quarter of the rest is from its start.
 fn cut_middle(text: String, longest: usize) -> String {
     if text.len() <= longest {
         return text;
@@ -111,9 +112,9 @@ fn cut_middle(text: String, longest: usize) -> String {
     format!("{head}\n… {left_out} bytes are left out here …\n{tail}")
 }
 
-/// Returns a result with its whole text from the separate file.
-pub(super) fn with_whole_result(body: Object, whole: &str) -> String {
-    let body = Members::read(&body.finish()).unwrap_or_default();
+/// Returns the body of a result with the text of the separate file as its content.
+pub(super) fn with_whole_result(body: ObjectWriter, whole: &str) -> String {
+    let body = JsonMembers::read(&body.finish()).unwrap_or_default();
     let mut text = body.without(&["content"]);
     let content = quote(&cut_middle(whole.to_owned(), APART_BYTES));
     text.pop();

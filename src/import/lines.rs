@@ -1,42 +1,42 @@
-//! Splits a source into lines and classifies each: a conversation, a message, an event, a
-//! transcript's line. A bad line or an unfinished last one is reported and stops nothing. It must
-//! not send.
+//! Splits a source into lines and classifies each as a conversation, a message, an event or a line
+//! of a transcript. A bad line or an unfinished last one is reported, and the import continues. It
+//! must not send requests.
 
 use std::io::{BufRead, Read};
 
 use serde_json::value::RawValue;
 
 use super::{
-    Members,
-    members::listed,
-    openai::About,
+    JsonMembers,
+    members::parse_list,
+    openai::ConversationFields,
     records::{self, NextRecord},
     responses,
-    transcript::Program,
+    transcript::TranscriptProgram,
 };
 use crate::{
     event::{EventType, SessionId},
-    secrets::{Recogniser, Report},
+    secrets::{MaskingReport, Recogniser},
 };
 
-/// Most bytes of one line; a longer one is reported and left out.
+/// Maximum bytes of a line; a longer one is reported and left out.
 pub const LINE_BYTES_MAX: u64 = 64 << 20;
 
-/// Most bytes kept of the text between two lines.
-const AROUND_BYTES_MAX: usize = 64 << 10;
+/// Maximum bytes of the text between two lines that are stored.
+const BETWEEN_BYTES_MAX: usize = 64 << 10;
 
-/// Most characters of a rejected type that its problem repeats.
+/// Maximum characters of a rejected type that the problem quotes.
 const TYPE_CHARS_SHOWN: usize = 80;
 
-/// Most bytes of a problem: it may repeat another program's text.
+/// Maximum bytes of a problem, which may quote another program's text.
 const PROBLEM_BYTES_MAX: usize = 400;
 
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// The line, from 1.
+    /// Line number, from 1.
     pub line: u64,
-    /// The problem.
+    /// Reason for which it was left out.
     pub problem: String,
     /// The session of a whole conversation that was left out.
     pub session: Option<SessionId>,
@@ -49,89 +49,89 @@ impl BadLine {
     }
 }
 
-/// Findings of unbounded number: all are counted, the first `MAX` are kept.
+/// A list of at most `MAX` items; further items are only counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct First<T, const MAX: usize> {
+pub struct CappedList<T, const MAX: usize> {
     count: u64,
-    named: Vec<T>,
+    items: Vec<T>,
 }
 
-impl<T, const MAX: usize> Default for First<T, MAX> {
+impl<T, const MAX: usize> Default for CappedList<T, MAX> {
     fn default() -> Self {
-        Self { count: 0, named: Vec::new() }
+        Self { count: 0, items: Vec::new() }
     }
 }
 
-impl<T, const MAX: usize> First<T, MAX> {
+impl<T, const MAX: usize> CappedList<T, MAX> {
     pub(super) fn push(&mut self, one: T) {
         self.count += 1;
-        if self.named.len() < MAX {
-            self.named.push(one);
+        if self.items.len() < MAX {
+            self.items.push(one);
         }
     }
 
-    /// Returns the number of findings.
+    /// Returns the number of all items.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Returns the first findings.
+    /// Returns the first items, at most `MAX`.
     #[must_use]
-    pub fn named(&self) -> &[T] {
-        &self.named
+    pub fn items(&self) -> &[T] {
+        &self.items
     }
 }
 
-/// Item read from one line.
+/// Result of reading one record.
 pub(super) enum LineItem {
-    Good(Content),
+    Good(LineContent),
     Bad(BadLine),
     /// The last line is incomplete.
     Torn,
 }
 
-pub(super) enum Content {
+pub(super) enum LineContent {
     Conversation {
         session: SessionId,
-        about: About,
+        about: ConversationFields,
         messages: Vec<Box<RawValue>>,
     },
     Message(Box<RawValue>),
-    Event(Members),
+    Event(JsonMembers),
     /// A line of a program's transcript, its text, and the text before it.
-    Entry(Program, Members, Box<RawValue>, String),
+    Entry(TranscriptProgram, JsonMembers, Box<RawValue>, String),
 }
 
 pub(super) struct SourceLines<'a> {
     reader: Box<dyn BufRead + Send + 'a>,
     name: String,
-    /// The session of a conversation without an id, for the first one.
+    /// Session of the first conversation that has no id.
     session: Option<SessionId>,
     conversations: u64,
-    /// The program that wrote the lines, once one was recognised.
-    program: Option<Program>,
+    /// The program that wrote the transcript, once a line of it was recognized.
+    program: Option<TranscriptProgram>,
     line: u64,
     bytes: u64,
-    /// The rest of the line being read: it may have several records.
-    rest: Option<Rest>,
-    /// Text after the last transcript line: its end, and lines without content.
-    around: String,
+    /// Rest of the current line, which may have more records.
+    rest: Option<LineRest>,
+    /// Text since the last transcript record: its newline, and lines without content.
+    between: String,
     private: Recogniser,
-    /// Counts of private text removed from the last line.
-    taken: Report,
-    /// Description of replaced bytes in the line, until its first record is returned.
-    mended: Option<String>,
+    /// Counts of private text that was removed from the last record.
+    removed: MaskingReport,
+    /// Message about replaced bytes in the line, until it is taken.
+    replaced: Option<String>,
 }
 
 /// Remaining bytes of a line.
-struct Rest {
+struct LineRest {
     bytes: Vec<u8>,
     at: usize,
-    /// True if the line has a newline.
+    /// True if the line ends with a newline.
     whole: bool,
-    /// True if it had a record of a transcript.
-    given: bool,
+    /// True if a transcript record of the line was returned.
+    has_entry: bool,
 }
 
 impl<'a> SourceLines<'a> {
@@ -149,62 +149,62 @@ impl<'a> SourceLines<'a> {
             line: 0,
             bytes: 0,
             rest: None,
-            around: String::new(),
-            private: Recogniser::of_private_spans(),
-            taken: Report::default(),
-            mended: None,
+            between: String::new(),
+            private: Recogniser::private_spans_only(),
+            removed: MaskingReport::default(),
+            replaced: None,
         }
     }
 
-    /// Returns the text after the last line.
-    pub(super) fn around(&self) -> &str {
-        &self.around
+    /// Returns the text after the last transcript record.
+    pub(super) fn trailing_text(&self) -> &str {
+        &self.between
     }
 
-    /// Returns the counts of private text removed from the last line.
-    pub(super) fn taken(&self) -> &Report {
-        &self.taken
+    /// Returns the counts of private text that was removed from the last record.
+    pub(super) fn removed(&self) -> &MaskingReport {
+        &self.removed
     }
 
-    /// Returns the replaced bytes of the last record's line, once for each line.
-    pub(super) fn take_mended(&mut self) -> Option<BadLine> {
-        let problem = self.mended.take()?;
+    /// Removes and returns the message about replaced bytes in the line of the last record.
+    pub(super) fn take_replaced(&mut self) -> Option<BadLine> {
+        let problem = self.replaced.take()?;
         Some(BadLine::new(self.line, problem, None))
     }
 
-    pub(super) fn line(&self) -> u64 {
+    pub(super) fn line_number(&self) -> u64 {
         self.line
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(super) fn bytes_read(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn next(&mut self) -> std::io::Result<Option<LineItem>> {
+    pub(super) fn next_item(&mut self) -> std::io::Result<Option<LineItem>> {
         loop {
             let mut rest = match self.rest.take() {
                 Some(rest) => rest,
                 None => match self.read_line()? {
                     Ok(Some(rest)) => rest,
                     Ok(None) => return Ok(None),
-                    Err(problem) => return Ok(Some(self.bad(problem))),
+                    Err(problem) => return Ok(Some(self.bad_item(problem))),
                 },
             };
             let (before, line, _) = split_blanks(rest.bytes.get(rest.at..).unwrap_or_default());
             if line.is_empty() {
                 // The newline of a line without a record does not separate two records.
-                if rest.at == 0 || rest.given {
-                    self.keep_around(before);
+                if rest.at == 0 || rest.has_entry {
+                    self.collect_between(before);
                 }
                 continue;
             }
-            let (item, used) = self.item(line, rest.whole);
+            let (item, used) = self.parse_item(line, rest.whole);
             let item = match item {
-                LineItem::Good(Content::Entry(program, members, text, _)) => {
-                    self.keep_around(before);
-                    let before = std::mem::take(&mut self.around);
-                    rest.given = true;
-                    LineItem::Good(Content::Entry(program, members, text, before))
+                LineItem::Good(LineContent::Entry(program, members, text, _)) => {
+                    self.collect_between(before);
+                    let before = std::mem::take(&mut self.between);
+                    rest.has_entry = true;
+                    LineItem::Good(LineContent::Entry(program, members, text, before))
                 }
                 other => other,
             };
@@ -214,8 +214,8 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    /// Reads the next line with its newline, or returns the reason for leaving it out.
-    fn read_line(&mut self) -> std::io::Result<Result<Option<Rest>, String>> {
+    /// Reads the next line with its newline; the inner error is the reason to leave it out.
+    fn read_line(&mut self) -> std::io::Result<Result<Option<LineRest>, String>> {
         let mut bytes = Vec::new();
         let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
         if read == 0 {
@@ -228,20 +228,20 @@ impl<'a> SourceLines<'a> {
             self.skip_line()?;
             return Ok(Err(format!("it is longer than {LINE_BYTES_MAX} bytes")));
         }
-        self.mended = None;
+        self.replaced = None;
         if let Err(error) = str::from_utf8(&bytes) {
             let at = error.valid_up_to();
-            self.mended = Some(format!("its byte {at} is not UTF-8: U+FFFD is in its place"));
+            self.replaced = Some(format!("its byte {at} is not UTF-8: U+FFFD is in its place"));
             bytes = String::from_utf8_lossy(&bytes).into_owned().into_bytes();
         }
-        Ok(Ok(Some(Rest { bytes, at: 0, whole, given: false })))
+        Ok(Ok(Some(LineRest { bytes, at: 0, whole, has_entry: false })))
     }
 
-    /// Collects text between lines, up to the limit.
-    fn keep_around(&mut self, bytes: &[u8]) {
+    /// Appends text between records, up to the limit.
+    fn collect_between(&mut self, bytes: &[u8]) {
         let text = std::str::from_utf8(bytes).unwrap_or_default();
-        if self.around.len() + text.len() <= AROUND_BYTES_MAX {
-            self.around.push_str(text);
+        if self.between.len() + text.len() <= BETWEEN_BYTES_MAX {
+            self.between.push_str(text);
         }
     }
 
@@ -260,58 +260,68 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    fn bad(&self, problem: String) -> LineItem {
+    fn bad_item(&self, problem: String) -> LineItem {
         LineItem::Bad(BadLine::new(self.line, problem, None))
     }
 
-    /// Returns the first item of a line, and its length in bytes.
-    fn item(&mut self, line: &[u8], whole: bool) -> (LineItem, usize) {
-        let (value, used) = match records::next(line) {
+    /// Parses the first record of a line; also returns its length in bytes.
+    fn parse_item(&mut self, line: &[u8], whole: bool) -> (LineItem, usize) {
+        let (value, used) = match records::next_record(line) {
             NextRecord::Record(value, used) => (value, used),
-            NextRecord::Bad(problem, used) => return (self.bad(problem), used),
+            NextRecord::Bad(problem, used) => return (self.bad_item(problem), used),
             NextRecord::Cut if !whole => return (LineItem::Torn, line.len()),
-            NextRecord::Cut => return (self.bad("it ends within a record".to_owned()), line.len()),
+            NextRecord::Cut => {
+                return (self.bad_item("it ends within a record".to_owned()), line.len());
+            }
         };
-        self.taken = Report::default();
-        let clean = self.private.json(value.get(), &mut self.taken);
+        self.removed = MaskingReport::default();
+        let clean = self.private.mask_json(value.get(), &mut self.removed);
         let value = clean.and_then(|text| RawValue::from_string(text).ok()).unwrap_or(value);
-        let item = match self.content(value) {
+        let item = match self.classify(value) {
             Ok(content) => LineItem::Good(content),
-            Err(problem) => self.bad(problem),
+            Err(problem) => self.bad_item(problem),
         };
         (item, used)
     }
 
-    fn content(&mut self, value: Box<RawValue>) -> Result<Content, String> {
+    fn classify(&mut self, value: Box<RawValue>) -> Result<LineContent, String> {
         if value.get().starts_with('[') {
-            let messages = listed(&value).ok_or("it is not a list of objects that fits")?;
-            let session = self.session_of(None)?;
-            return Ok(Content::Conversation { session, about: About::array(), messages });
+            let messages = parse_list(&value).ok_or("it is not a list of objects that fits")?;
+            let session = self.session_for(None)?;
+            return Ok(LineContent::Conversation {
+                session,
+                about: ConversationFields::for_array(),
+                messages,
+            });
         }
-        let line = Members::read(value.get())
+        let line = JsonMembers::read(value.get())
             .map_err(|_| "it is neither an object nor an array".to_owned())?;
         let foreign = || line.text("type").is_none_or(|kind| !kind.contains('.'));
         if let Some(program) = self.program.filter(|_| foreign()) {
-            return Ok(Content::Entry(program, line, value, String::new()));
+            return Ok(LineContent::Entry(program, line, value, String::new()));
         }
         if let Some(messages) = line.non_null("messages") {
-            let messages = listed(messages).ok_or("`messages` is not an array that fits")?;
+            let messages = parse_list(messages).ok_or("`messages` is not an array that fits")?;
             let id = line
                 .non_null("id")
                 .map(|id| line.text("id").unwrap_or_else(|| id.get().to_owned()));
-            let session = self.session_of(id)?;
-            return Ok(Content::Conversation { session, about: About::object(&line), messages });
+            let session = self.session_for(id)?;
+            return Ok(LineContent::Conversation {
+                session,
+                about: ConversationFields::from_object(&line),
+                messages,
+            });
         }
         if line.text("role").is_some() || responses::is_item(&line) {
-            return Ok(Content::Message(value));
+            return Ok(LineContent::Message(value));
         }
-        if let Some(program) = Program::from_line(&line).filter(|_| foreign()) {
+        if let Some(program) = TranscriptProgram::from_line(&line).filter(|_| foreign()) {
             self.program = Some(program);
-            return Ok(Content::Entry(program, line, value, String::new()));
+            return Ok(LineContent::Entry(program, line, value, String::new()));
         }
         match line.text("type") {
             Some(kind) => match EventType::new(&kind) {
-                Ok(_) => Ok(Content::Event(line)),
+                Ok(_) => Ok(LineContent::Event(line)),
                 Err(why) => {
                     let begins: String = kind.chars().take(TYPE_CHARS_SHOWN).collect();
                     Err(format!("its `type` {begins:?} is none of an event: {why}"))
@@ -321,11 +331,11 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    fn session_of(&mut self, id: Option<String>) -> Result<SessionId, String> {
+    fn session_for(&mut self, id: Option<String>) -> Result<SessionId, String> {
         self.conversations += 1;
         match (id, &self.session) {
-            (Some(id), _) => Ok(session_id(&id).0),
-            (None, None) => Ok(session_id(&format!("{}-{}", self.name, self.line)).0),
+            (Some(id), _) => Ok(session_id_from(&id).0),
+            (None, None) => Ok(session_id_from(&format!("{}-{}", self.name, self.line)).0),
             (None, Some(session)) if self.conversations == 1 => Ok(session.clone()),
             (None, Some(session)) => {
                 Err(format!("it is a second conversation, and {session} is to hold one"))
@@ -334,8 +344,8 @@ impl<'a> SourceLines<'a> {
     }
 }
 
-/// Splits a line into the text before its content, the content, and the text after it. Byte order
-/// marks, and the zero bytes that a crash of a file system leaves, are not content.
+/// Splits a line into the blanks before its content, the content, and the blanks after it. Byte
+/// order marks, and the zero bytes that a file system crash leaves, are blanks.
 fn split_blanks(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0;
     let mut rest = bytes;
@@ -351,10 +361,9 @@ fn split_blanks(bytes: &[u8]) -> (&[u8], &[u8], &[u8]) {
     (before, line, after)
 }
 
-/// Returns a session id made from a text: the text itself if valid; otherwise its valid characters
-/// and a hash of the whole, so that two texts never share a session. Also returns whether it is
-/// unchanged.
-pub(super) fn session_id(text: &str) -> (SessionId, bool) {
+/// Derives a session id from a text: the text itself if it is valid, otherwise its valid characters
+/// and a hash of it, so that two texts never share a session. Also returns true if it is unchanged.
+pub(super) fn session_id_from(text: &str) -> (SessionId, bool) {
     if let Ok(id) = SessionId::new(text) {
         return (id, true);
     }
@@ -377,19 +386,19 @@ mod tests {
     fn lines(text: &str) -> Vec<LineItem> {
         let reader = Box::new(std::io::Cursor::new(text.as_bytes().to_vec()));
         let mut lines = SourceLines::new(reader, "file".to_owned(), None);
-        std::iter::from_fn(|| lines.next().expect("memory is readable")).collect()
+        std::iter::from_fn(|| lines.next_item().expect("memory is readable")).collect()
     }
 
     fn names(text: &str) -> Vec<String> {
         lines(text)
             .into_iter()
             .map(|item| match item {
-                LineItem::Good(Content::Conversation { session, messages, .. }) => {
+                LineItem::Good(LineContent::Conversation { session, messages, .. }) => {
                     format!("{session}:{}", messages.len())
                 }
-                LineItem::Good(Content::Message(_)) => "message".to_owned(),
-                LineItem::Good(Content::Event(_)) => "event".to_owned(),
-                LineItem::Good(Content::Entry(program, ..)) => program.as_str().to_owned(),
+                LineItem::Good(LineContent::Message(_)) => "message".to_owned(),
+                LineItem::Good(LineContent::Event(_)) => "event".to_owned(),
+                LineItem::Good(LineContent::Entry(program, ..)) => program.as_str().to_owned(),
                 LineItem::Bad(bad) => format!("bad {}", bad.line),
                 LineItem::Torn => "torn".to_owned(),
             })
@@ -397,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn each_form_of_line_is_recognised() {
+    fn each_form_of_a_line_is_classified() {
         let text = concat!(
             "{\"id\":\"a\",\"messages\":[{},{}]}\n\n[{}]\n{\"role\":\"user\"}\n",
             "{\"type\":\"user.message\"}\n{\"id\":7,\"messages\":[]}\n",
@@ -406,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_other_programs_and_native_events_are_distinguished() {
+    fn a_type_with_a_dot_makes_a_line_a_native_event_and_not_a_transcript_line() {
         let claude = r#"{"type":"summary","leafUuid":"u"}"#;
         let codex = r#"{"timestamp":"2026-01-01T00:00:00Z","type":"session_meta","payload":{}}"#;
         let odd = r#"{"kind":"nobody knows"}"#;
@@ -427,11 +436,11 @@ mod tests {
 
     #[test]
     fn each_text_maps_to_a_distinct_valid_session_id() {
-        let (kept, same) = session_id("airline-46-3");
+        let (kept, same) = session_id_from("airline-46-3");
         assert_eq!((kept.as_str(), same), ("airline-46-3", true));
         let texts = ["a/b", "a b", "a:b", "", "é", "--", &"x".repeat(500), &"x".repeat(501)];
         let ids: std::collections::BTreeSet<String> =
-            texts.iter().map(|text| session_id(text).0.to_string()).collect();
+            texts.iter().map(|text| session_id_from(text).0.to_string()).collect();
         assert_eq!(ids.len(), texts.len(), "{ids:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! The members of a JSON object in their source form: order, numbers and escapes are kept. It must
-//! not parse a value before it is used.
+//! Members of a JSON object in their source form, with order, numbers and escapes. It must not
+//! parse a value before it is used.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use serde_json::{Value, value::RawValue};
 
 use crate::event::{json, limits};
 
-/// Names and values of one object, in order.
+/// Names and values of one object, in source order.
 #[derive(Clone, Debug, Default)]
-pub struct Members(Vec<(String, Box<RawValue>)>);
+pub struct JsonMembers(Vec<(String, Box<RawValue>)>);
 
-impl Members {
+impl JsonMembers {
     /// Parses an object.
     ///
     /// # Errors
@@ -24,25 +24,25 @@ impl Members {
         serde_json::from_str(text)
     }
 
-    /// Returns the source text of a member.
+    /// Returns the JSON text of a member.
     #[must_use]
     pub fn raw(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// Returns the value of a member that is a string.
+    /// Returns the text of a member that is a string.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
-        read_text(self.raw(name)?)
+        parse_string(self.raw(name)?)
     }
 
     /// Parses a member's value; `None` also when it has too many values for a tree.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
-        serde_json::from_str(json::tree(self.raw(name)?.get())?).ok()
+        serde_json::from_str(json::check(self.raw(name)?.get())?).ok()
     }
 
-    /// Returns the value of a member, unless it is absent or null.
+    /// Returns the JSON text of a member, unless it is absent or null.
     pub(super) fn non_null(&self, name: &str) -> Option<&RawValue> {
         self.raw(name).filter(|value| value.get() != "null")
     }
@@ -55,7 +55,7 @@ impl Members {
     /// Returns the object without the named members, as JSON text.
     #[must_use]
     pub fn without(&self, names: &[&str]) -> String {
-        let mut object = Object::new();
+        let mut object = ObjectWriter::new();
         for (name, value) in &self.0 {
             if !names.contains(&name.as_str()) {
                 object.add(name, value.get());
@@ -65,17 +65,17 @@ impl Members {
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for JsonMembers {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct MembersVisitor;
         impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Members;
+            type Value = JsonMembers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonMembers, A::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
                     if members.len() == limits::JSON_VALUES_MAX {
@@ -83,22 +83,22 @@ impl<'de> Deserialize<'de> for Members {
                     }
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(JsonMembers(members))
             }
         }
         deserializer.deserialize_map(MembersVisitor)
     }
 }
 
-/// JSON text of an object, written member by member.
-pub(super) struct Object(String);
+/// Writer of the JSON text of an object, member by member.
+pub(super) struct ObjectWriter(String);
 
-impl Object {
+impl ObjectWriter {
     pub(super) fn new() -> Self {
         Self("{".to_owned())
     }
 
-    /// Reopens the text of a finished object to add members.
+    /// Creates a writer that continues the text of a finished object.
     pub(super) fn from_text(mut text: String) -> Self {
         text.pop();
         Self(text)
@@ -115,7 +115,7 @@ impl Object {
     }
 
     /// Adds the members of another object.
-    pub(super) fn add_all(&mut self, members: &Members) {
+    pub(super) fn add_all(&mut self, members: &JsonMembers) {
         members.0.iter().for_each(|(name, value)| self.add(name, value.get()));
     }
 
@@ -127,17 +127,20 @@ impl Object {
 
 /// Parses the elements of a list; `None` for another value, and for a list whose elements and
 /// members exceed the limit.
-pub(super) fn listed<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
-    serde_json::from_str(json::list(list.get(), 2)?).ok()
+pub(super) fn parse_list<T: DeserializeOwned>(list: &RawValue) -> Option<Vec<T>> {
+    serde_json::from_str(json::check_levels(list.get(), 2)?).ok()
 }
 
 /// Decodes a JSON string; an unpaired surrogate becomes U+FFFD.
-pub(super) fn read_text(value: &RawValue) -> Option<String> {
-    value.get().starts_with('"').then(|| serde_json::from_str(&json::paired(value.get())).ok())?
+pub(super) fn parse_string(value: &RawValue) -> Option<String> {
+    value
+        .get()
+        .starts_with('"')
+        .then(|| serde_json::from_str(&json::replace_lone_surrogates(value.get())).ok())?
 }
 
 /// Merges the members of two JSON objects into one.
-pub(super) fn joined(one: &str, other: &str) -> String {
+pub(super) fn merge(one: &str, other: &str) -> String {
     match (one, other) {
         ("{}", text) | (text, "{}") => text.to_owned(),
         _ => {
@@ -148,16 +151,16 @@ pub(super) fn joined(one: &str, other: &str) -> String {
 }
 
 /// Returns true if a member is `true`.
-pub(super) fn is_true(line: &Members, name: &str) -> bool {
+pub(super) fn is_true(line: &JsonMembers, name: &str) -> bool {
     line.raw(name).is_some_and(|value| value.get() == "true")
 }
 
-/// Returns the text of a content: a string, or its text blocks joined by newlines.
-pub(super) fn text_of(content: &RawValue) -> String {
-    if let Some(text) = read_text(content) {
+/// Returns the text of a content: a string, or text blocks joined by newlines.
+pub(super) fn content_text(content: &RawValue) -> String {
+    if let Some(text) = parse_string(content) {
         return text;
     }
-    let blocks: Vec<Members> = listed(content).unwrap_or_default();
+    let blocks: Vec<JsonMembers> = parse_list(content).unwrap_or_default();
     let texts: Vec<String> = blocks.iter().filter_map(|block| block.text("text")).collect();
     texts.join("\n")
 }
@@ -169,16 +172,16 @@ pub(super) fn quote(text: &str) -> String {
 
 /// Returns the canonical form of a JSON text; `None` when it is invalid or too large for a tree.
 pub(super) fn canonical_text(text: &str) -> Option<String> {
-    serde_json::from_str(json::tree(text)?).ok().as_ref().map(canonical)
+    serde_json::from_str(json::check(text)?).ok().as_ref().map(canonical)
 }
 
-/// Writes JSON text with sorted names and without spaces: equal for equivalent texts.
+/// Returns JSON text with sorted names and without spaces, equal for equivalent values.
 fn canonical(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let mut names: Vec<&String> = members.keys().collect();
             names.sort();
-            let mut object = Object::new();
+            let mut object = ObjectWriter::new();
             for name in names {
                 object.add(name, &members.get(name).map(canonical).unwrap_or_default());
             }
@@ -198,11 +201,12 @@ mod tests {
 
     #[test]
     fn members_keep_order_numbers_and_escapes() {
-        let members = Members::read(r#"{"b": 1e400, "a": "\u00e9", "b2":12345678901234567890123}"#)
-            .expect("an object");
+        let members =
+            JsonMembers::read(r#"{"b": 1e400, "a": "\u00e9", "b2":12345678901234567890123}"#)
+                .expect("an object");
         assert_eq!(members.without(&["a"]), r#"{"b":1e400,"b2":12345678901234567890123}"#);
         assert_eq!(members.text("a").as_deref(), Some("é"));
-        assert!(Members::read("[1]").is_err());
+        assert!(JsonMembers::read("[1]").is_err());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! TRANSCRIPTS: other programs' conversations to events and back, without loss. The original of
-//! every message is kept under `raw`, so that an export is deep-equal to the imported file. It must
-//! not open files, print, or locate an owner.
+//! TRANSCRIPTS: conversion of other programs' conversations to events and back, without loss. An
+//! event has the original of its message in `raw`, so that an export is deep-equal to the imported
+//! file. It must not open files, print, or locate an owner.
 
 mod anthropic;
 mod claude;
@@ -32,25 +32,25 @@ use std::{
 use serde_json::{Value, value::RawValue};
 
 pub use deliver::UNKNOWN_KEY;
-pub use draft::{Draft, NamedBy};
-pub use lines::{BadLine, First, LINE_BYTES_MAX};
-pub use members::Members;
-pub use openai::{Chat, Conversation, to_chat, to_messages};
-pub use transcript::{Program, Transcript, TranscriptLines};
+pub use draft::{EventDraft, IdSource};
+pub use lines::{BadLine, CappedList, LINE_BYTES_MAX};
+pub use members::JsonMembers;
+pub use openai::{ChatFormat, ConversationIds, to_chat, to_messages};
+pub use transcript::{Transcript, TranscriptLines, TranscriptProgram};
 
 use crate::{
-    client::{Client, ClientError, Obstacle},
+    client::{Client, ClientError, RefusalCause},
     event::{SessionId, Timestamp, kinds},
-    secrets::Report as Taken,
+    secrets::MaskingReport,
 };
-use deliver::{Delivered, Delivery};
-use draft::{RecordName, event};
-use known::Understood;
-use lines::{Content, LineItem, SourceLines};
-use members::Object;
+use deliver::{DeliveryReport, ImportDelivery};
+use draft::{RecordName, new_draft};
+use known::SourceClasses;
+use lines::{LineContent, LineItem, SourceLines};
+use members::ObjectWriter;
 
-/// Error that stopped an import. Events acknowledged before are kept; a repeated import continues
-/// there.
+/// Error that stopped an import. Events acknowledged before stay stored; a repeated import adds the
+/// others.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The owner or server refused or does not answer.
@@ -62,7 +62,7 @@ pub enum ImportError {
     /// The session holds other events, or another writer is active.
     #[error("session {session} cannot be imported into: {other}")]
     Taken {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
         /// The reason.
         other: String,
@@ -70,19 +70,22 @@ pub enum ImportError {
 }
 
 impl ImportError {
-    /// Returns true if the error concerns one conversation only: others may still be imported.
+    /// Returns true if the error concerns only one conversation, so that others can be imported.
     fn is_about_content(&self) -> bool {
         match self {
             Self::Taken { .. } => true,
             Self::Client(error) => {
-                matches!(error.obstacle(), Obstacle::Event | Obstacle::Session | Obstacle::Gone)
+                matches!(
+                    error.obstacle(),
+                    RefusalCause::Event | RefusalCause::Session | RefusalCause::Gone
+                )
             }
             Self::Read(_) => false,
         }
     }
 }
 
-/// Most left-out lines and conversations, and most sessions, that a report names.
+/// Maximum left-out lines and conversations, and maximum sessions, that a report lists.
 const LEFT_OUT_NAMED_MAX: usize = 20;
 const SESSIONS_NAMED_MAX: usize = 10_000;
 
@@ -90,7 +93,7 @@ const SESSIONS_NAMED_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ImportReport {
     /// Sessions written to or found complete.
-    pub sessions: First<SessionId, SESSIONS_NAMED_MAX>,
+    pub sessions: CappedList<SessionId, SESSIONS_NAMED_MAX>,
     /// Number of messages and events read.
     pub records: u64,
     /// Number of events added.
@@ -98,11 +101,11 @@ pub struct ImportReport {
     /// Number of events that were stored already.
     pub known: u64,
     /// Lines left out, each with its reason.
-    pub bad: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    pub bad: CappedList<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Whole conversations left out.
-    pub skipped: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    pub skipped: CappedList<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Lines that were imported with text replaced, each with the replacement.
-    pub mended: First<BadLine, LEFT_OUT_NAMED_MAX>,
+    pub mended: CappedList<BadLine, LEFT_OUT_NAMED_MAX>,
     /// Number of results that a transcript keeps in a separate file, which is missing.
     pub results_missing: u64,
     /// Number of lines left out because recording was off at that time or in that directory.
@@ -125,17 +128,17 @@ pub struct ImportProgress {
 }
 
 /// Recording rules and workspaces of the directory that a transcript is from.
-pub trait Around: Send + Sync {
+pub trait RecordingContext: Send + Sync {
     /// Returns true if a line may be recorded, by its session, time and directory.
     fn may_record(&self, session: &str, at: Option<Timestamp>, directory: Option<&str>) -> bool;
     /// Returns true if a call with that input must not be recorded.
-    fn withholds(&self, input: &Value, directory: Option<&str>) -> bool;
+    fn is_excluded(&self, input: &Value, directory: Option<&str>) -> bool;
     /// Returns the workspace of a directory.
     fn workspace(&self, directory: &str) -> Option<String>;
 }
 
 /// Source of an import.
-pub struct Source<'a> {
+pub struct ImportSource<'a> {
     /// JSON lines.
     pub reader: Box<dyn BufRead + Send + 'a>,
     /// Prefix of the ids of conversations without one.
@@ -145,7 +148,7 @@ pub struct Source<'a> {
     /// Reads a result that is kept in a separate file, by the path that a line names.
     pub results: Results<'a>,
     /// Rules for transcripts; none for those that belong to no directory of this machine.
-    pub around: Option<&'a dyn Around>,
+    pub around: Option<&'a dyn RecordingContext>,
 }
 
 /// Reads a result by its path; `None` if the file is missing or not next to the source.
@@ -157,86 +160,89 @@ pub type Results<'a> = Box<dyn Fn(&str) -> Option<String> + Send + Sync + 'a>;
 /// [`ImportError`]; an invalid line is not an error but part of the report.
 pub async fn import(
     client: &Client,
-    source: Source<'_>,
+    source: ImportSource<'_>,
     progress: &mut (dyn FnMut(ImportProgress) + Send),
 ) -> Result<ImportReport, ImportError> {
     let mut run = ImportRun {
         client,
         single: None,
         report: ImportReport::default(),
-        taken: Taken::default(),
+        taken: MaskingReport::default(),
         held: VecDeque::new(),
         results: source.results,
-        single_name: source.session.clone().unwrap_or_else(|| lines::session_id(&source.name).0),
+        single_name: source
+            .session
+            .clone()
+            .unwrap_or_else(|| lines::session_id_from(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
         around: source.around,
     };
     let mut lines = SourceLines::new(source.reader, source.name, source.session);
-    while let Some(item) = lines.next()? {
-        run.taken = lines.taken().clone();
+    while let Some(item) = lines.next_item()? {
+        run.taken = lines.removed().clone();
         if matches!(item, LineItem::Good(_)) {
-            lines.take_mended().into_iter().for_each(|line| run.report.mended.push(line));
+            lines.take_replaced().into_iter().for_each(|line| run.report.mended.push(line));
         }
-        run.take(item, lines.line()).await?;
-        progress(run.progress(lines.bytes()));
+        run.process_item(item, lines.line_number()).await?;
+        progress(run.progress(lines.bytes_read()));
     }
     run.process_held(true).await?;
-    run.end(lines.around()).await?;
+    run.send_last_events(lines.trailing_text()).await?;
     run.finish().await?;
-    progress(run.progress(lines.bytes()));
+    progress(run.progress(lines.bytes_read()));
     Ok(run.report)
 }
 
-/// Most events, and most bytes, of a source's only conversation that are collected before a send.
+/// Maximum events, and maximum bytes, of a conversation that are collected before they are sent.
 const PART_EVENTS: usize = 1_000;
 const PART_BYTES: usize = 8 << 20;
 
-/// Number of a line, and an event made of it.
-type Sent = (u64, Draft);
+/// Line number, and an event made from the line.
+type LineDraft = (u64, EventDraft);
 
 struct ImportRun<'a> {
     client: &'a Client,
-    /// The conversation whose messages or events are separate lines.
-    single: Option<Single<'a>>,
+    /// The source's only conversation, if its messages or events are separate lines.
+    single: Option<SingleImport<'a>>,
     single_name: SessionId,
-    /// The source's name, while it may name the session of a transcript.
+    /// Name of the source, until the session of a transcript is known.
     name: Option<String>,
-    around: Option<&'a dyn Around>,
+    around: Option<&'a dyn RecordingContext>,
     report: ImportReport,
-    /// Counts of private text removed from the current line.
-    taken: Taken,
-    /// Lines held until a later line shows if it repeats the text of the first.
-    held: VecDeque<HeldLine>,
+    /// Counts of private text that was removed from the current line.
+    taken: MaskingReport,
+    /// Lines that wait for a later line, which shows if the first one's queued text was delivered.
+    held: VecDeque<BufferedLine>,
     results: Results<'a>,
 }
 
-/// A line of a transcript that was read and not processed yet.
-struct HeldLine {
+/// A line of a transcript that is not processed yet.
+struct BufferedLine {
     number: u64,
-    program: Program,
-    line: Members,
+    program: TranscriptProgram,
+    line: JsonMembers,
     text: Box<RawValue>,
     before: String,
-    taken: Taken,
+    taken: MaskingReport,
 }
 
-/// Most lines that are held, and most bytes of them.
+/// Maximum lines that are held, and maximum bytes of them.
 const HELD_MAX: usize = 200;
 const HELD_BYTES_MAX: usize = 8 << 20;
 
-struct Single<'a> {
-    delivery: Delivery<'a>,
-    conversation: Conversation,
-    /// The session that the transcript names.
+struct SingleImport<'a> {
+    delivery: ImportDelivery<'a>,
+    conversation: ConversationIds,
+    /// Session that the transcript names.
     wanted: Option<SessionId>,
-    /// The transcript's state, and the directory that its lines name.
+    /// State of the transcript, and the first directory that its lines name.
     transcript: Option<Transcript>,
-    place: Option<String>,
+    directory: Option<String>,
     /// Ids of calls that must not be recorded: their results are left out as well.
     withheld: HashSet<String>,
-    drafts: Vec<Sent>,
+    drafts: Vec<LineDraft>,
     bytes: usize,
-    understood: Understood,
+    seen: SourceClasses,
     /// True if the session's metadata describes the transcript.
     described: bool,
     /// True if a part was refused: later parts are skipped.
@@ -244,39 +250,37 @@ struct Single<'a> {
 }
 
 impl<'a> ImportRun<'a> {
-    async fn take(&mut self, item: LineItem, line: u64) -> Result<(), ImportError> {
+    async fn process_item(&mut self, item: LineItem, line: u64) -> Result<(), ImportError> {
         match item {
             LineItem::Bad(bad) => self.report.bad.push(bad),
             LineItem::Torn => self.report.torn = true,
-            LineItem::Good(Content::Conversation { session, about, messages }) => {
-                let mut delivery = Delivery::new(self.client, session);
-                let mut conversation = Conversation::new();
-                let mut drafts = about.drafts(&mut conversation);
-                let mut understood = Understood::default();
+            LineItem::Good(LineContent::Conversation { session, about, messages }) => {
+                let mut delivery = ImportDelivery::new(self.client, session);
+                let mut conversation = ConversationIds::new();
+                let mut drafts = about.field_drafts(&mut conversation);
+                let mut seen = SourceClasses::default();
                 for message in &messages {
-                    let made = conversation.message(message);
-                    let members = Members::read(message.get()).unwrap_or_default();
-                    understood.message(&members, &made);
+                    let made = conversation.add_message(message);
+                    let members = JsonMembers::read(message.get()).unwrap_or_default();
+                    seen.classify_message(&members, &made);
                     drafts.extend(made);
                 }
-                if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
-                    self.bad(line, problem);
+                if let Some(problem) = drafts.iter().find_map(EventDraft::problem) {
+                    self.push_bad_line(line, problem);
                     return Ok(());
                 }
-                if let Some(problem) = understood.refusal() {
-                    self.report.skipped.push(BadLine::new(
-                        line,
-                        problem,
-                        Some(delivery.session().clone()),
-                    ));
+                if let Some(problem) = seen.rejection() {
+                    let session = Some(delivery.session().clone());
+                    self.report.skipped.push(BadLine::new(line, problem, session));
                     return Ok(());
                 }
-                self.count(&understood);
-                drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
+                self.add_unknown_counts(&seen);
+                drafts.iter_mut().take(1).for_each(|first| first.add_redactions(&self.taken));
                 delivery.describe(about, &drafts);
-                let drafts: Vec<Sent> = drafts.into_iter().map(|draft| (line, draft)).collect();
+                let drafts: Vec<LineDraft> =
+                    drafts.into_iter().map(|draft| (line, draft)).collect();
                 let sent = match drafts.is_empty() {
-                    true => delivery.enter().await,
+                    true => delivery.open_or_create().await,
                     false => self.send(&mut delivery, drafts).await,
                 };
                 let sent = match sent {
@@ -288,26 +292,26 @@ impl<'a> ImportRun<'a> {
                     self.report.sessions.push(delivery.session().clone());
                 }
             }
-            LineItem::Good(Content::Message(message)) => {
-                let members = Members::read(message.get()).unwrap_or_default();
-                let make = |conversation: &mut Conversation, understood: &mut Understood| {
-                    let drafts = conversation.message(&message);
-                    understood.message(&members, &drafts);
+            LineItem::Good(LineContent::Message(message)) => {
+                let members = JsonMembers::read(message.get()).unwrap_or_default();
+                let make = |conversation: &mut ConversationIds, seen: &mut SourceClasses| {
+                    let drafts = conversation.add_message(&message);
+                    seen.classify_message(&members, &drafts);
                     drafts
                 };
-                self.collect(line, make).await?;
+                self.process_record(line, make).await?;
             }
-            LineItem::Good(Content::Event(event)) => {
-                let make = |conversation: &mut Conversation, understood: &mut Understood| {
-                    let draft = conversation.event(&event);
-                    understood.event(&event, &draft);
+            LineItem::Good(LineContent::Event(event)) => {
+                let make = |conversation: &mut ConversationIds, seen: &mut SourceClasses| {
+                    let draft = conversation.add_event(&event);
+                    seen.classify_event(&event, &draft);
                     vec![draft]
                 };
-                self.collect(line, make).await?;
+                self.process_record(line, make).await?;
             }
-            LineItem::Good(Content::Entry(program, entry, text, before)) => {
+            LineItem::Good(LineContent::Entry(program, entry, text, before)) => {
                 let taken = std::mem::take(&mut self.taken);
-                let held = HeldLine { number: line, program, line: entry, text, before, taken };
+                let held = BufferedLine { number: line, program, line: entry, text, before, taken };
                 self.held.push_back(held);
                 self.process_held(false).await?;
             }
@@ -315,14 +319,14 @@ impl<'a> ImportRun<'a> {
         Ok(())
     }
 
-    /// Processes held lines that need no later line; at the end of the source all of them.
+    /// Processes the held lines that need no later line; with `is_end`, all of them.
     async fn process_held(&mut self, is_end: bool) -> Result<(), ImportError> {
         while let Some(first) = self.held.front() {
             let transcript = self.single.as_ref().and_then(|single| single.transcript.as_ref());
-            let leaving = transcript.and_then(|transcript| transcript.leaving(&first.line));
-            let repeated = leaving.map(|words| {
+            let dequeued = transcript.and_then(|transcript| transcript.dequeued_text(&first.line));
+            let repeated = dequeued.map(|text| {
                 let mut later = self.held.iter().skip(1);
-                later.find_map(|held| queue::delivers(&words, &first.line, &held.line))
+                later.find_map(|held| queue::is_delivered_by(&text, &first.line, &held.line))
             });
             let bytes = || self.held.iter().map(|held| held.text.get().len()).sum::<usize>();
             let is_full = || self.held.len() >= HELD_MAX || bytes() >= HELD_BYTES_MAX;
@@ -330,90 +334,98 @@ impl<'a> ImportRun<'a> {
                 return Ok(());
             }
             let Some(held) = self.held.pop_front() else { return Ok(()) };
-            self.entry(held, repeated.flatten() == Some(true)).await?;
+            self.process_transcript_line(held, repeated.flatten() == Some(true)).await?;
         }
         Ok(())
     }
 
-    /// Processes one line of a program's transcript. No line is dropped: a line without events, or
-    /// too large for one event, is stored all the same.
-    async fn entry(&mut self, held: HeldLine, is_repeated: bool) -> Result<(), ImportError> {
-        let HeldLine { number, program, line, text, before, taken } = held;
+    /// Processes one line of a transcript. A line without events, or too large for one event, is
+    /// stored too.
+    async fn process_transcript_line(
+        &mut self,
+        held: BufferedLine,
+        is_repeated: bool,
+    ) -> Result<(), ImportError> {
+        let BufferedLine { number, program, line, text, before, taken } = held;
         let (line, text) = (&line, text.get());
         self.taken = taken;
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         // The first line with a session id names the session, unless events were sent before.
         let name = self.name.as_ref().filter(|_| !single.described);
-        if let Some(session) = name.and_then(|name| transcript_name(program, name, line)) {
+        if let Some(session) = name.and_then(|name| transcript_session(program, name, line)) {
             self.name = None;
-            let beside = lines::session_id(&format!("{session}.transcript")).0;
-            single.delivery.rename(session.clone(), beside);
+            let beside = lines::session_id_from(&format!("{session}.transcript")).0;
+            single.delivery.set_sessions(session.clone(), beside);
             single.wanted = Some(session);
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
-        let preserved = transcript.preserved(line);
+        let preserved = transcript.take_preserved(line);
         if !preserved.is_empty() && !single.refused {
-            // A compaction's kept events are stored as positions, so earlier events are sent first.
+            // A compaction lists its kept events by position, so earlier events are sent first.
             self.single = Some(single);
             self.flush().await?;
-            let Some(back) = self.single.take() else { return Ok(()) };
-            single = back;
+            let Some(returned) = self.single.take() else { return Ok(()) };
+            single = returned;
             let kept = match single.refused {
                 true => Vec::new(),
-                false => single.delivery.positions(&preserved),
+                false => single.delivery.find_positions(&preserved),
             };
-            single.transcript.iter_mut().for_each(|transcript| transcript.keep(kept.clone()));
+            single
+                .transcript
+                .iter_mut()
+                .for_each(|transcript| transcript.set_kept_positions(kept.clone()));
         }
         let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
         if is_repeated {
-            transcript.repeat();
+            transcript.mark_delivered();
         }
-        let apart = text.contains(claude::APART).then(|| claude::kept_apart(line)).flatten();
+        let apart =
+            text.contains(claude::PERSISTED).then(|| claude::whole_result_path(line)).flatten();
         if let Some(path) = apart {
             match (self.results)(&path) {
                 Some(text) => transcript.set_whole_result(text),
                 None => self.report.results_missing += 1,
             }
         }
-        transcript.note(line, number);
-        let mut drafts = transcript.line(line, text, &before);
-        single.understood.line(program, line, &drafts);
-        single.place = single.place.take().or_else(|| program.directory(line));
+        transcript.record_line(line, number);
+        let mut drafts = transcript.process_line(line, text, &before);
+        single.seen.classify_line(program, line, &drafts);
+        single.directory = single.directory.take().or_else(|| program.directory(line));
         if !self.may_record(&mut single, program, line, &drafts) {
             self.report.kept_out += 1;
             self.single = Some(single);
             return Ok(());
         }
         let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
-        at.into_iter().for_each(|at| single.delivery.note_time(at));
-        let session = program.session(line);
+        at.into_iter().for_each(|at| single.delivery.extend_times(at));
+        let session = program.session_id(line);
         let is_own = single.wanted.as_ref().zip(session).is_none_or(|(own, of)| own.as_str() == of);
         if let Some(transcript) = &mut single.transcript {
-            drafts.extend(transcript.reports(Some(line), is_own));
+            drafts.extend(transcript.finished_reports(Some(line), is_own));
         }
         self.report.records += 1;
-        self.keep(single, number, drafts).await
+        self.collect_drafts(single, number, drafts).await
     }
 
-    /// Returns true if a line may be recorded: the rules of hooks also apply to imports.
+    /// Returns true if the recording rules, which are those of hooks, allow a line.
     fn may_record(
         &self,
-        single: &mut Single<'_>,
-        program: Program,
-        line: &Members,
-        drafts: &[Draft],
+        single: &mut SingleImport<'_>,
+        program: TranscriptProgram,
+        line: &JsonMembers,
+        drafts: &[EventDraft],
     ) -> bool {
         let Some(around) = self.around else { return true };
         let session = single.wanted.as_ref().unwrap_or(&self.single_name);
-        let directory = program.directory(line).or_else(|| single.place.clone());
+        let directory = program.directory(line).or_else(|| single.directory.clone());
         let directory = directory.as_deref();
         let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
         let mut may = around.may_record(session.as_str(), at, directory);
         for draft in drafts {
-            let event = Members::read(&draft.text).unwrap_or_default();
+            let event = JsonMembers::read(&draft.text).unwrap_or_default();
             let Some(call) = event.text("call_id") else { continue };
             let input = event.value("input");
-            if input.is_some_and(|input| around.withholds(&input, directory)) {
+            if input.is_some_and(|input| around.is_excluded(&input, directory)) {
                 single.withheld.insert(call.clone());
             }
             may &= !single.withheld.contains(&call);
@@ -425,11 +437,11 @@ impl<'a> ImportRun<'a> {
         ImportProgress { bytes, events: self.report.added + self.report.known }
     }
 
-    fn bad(&mut self, line: u64, problem: String) {
+    fn push_bad_line(&mut self, line: u64, problem: String) {
         self.report.bad.push(BadLine::new(line, problem, None));
     }
 
-    /// Returns true if a conversation was accepted. Rejected content becomes a bad line, and the
+    /// Returns true if a conversation was sent. Rejected content is reported as skipped, and the
     /// import continues.
     fn accept(
         &mut self,
@@ -448,34 +460,34 @@ impl<'a> ImportRun<'a> {
         }
     }
 
-    /// Processes one line of the source's only conversation. An invalid line is skipped, and later
-    /// ids do not depend on it.
-    async fn collect(
+    /// Processes a message or an event of the source's only conversation. An invalid one is
+    /// skipped, and later ids do not depend on it.
+    async fn process_record(
         &mut self,
         line: u64,
-        draft: impl FnOnce(&mut Conversation, &mut Understood) -> Vec<Draft>,
+        draft: impl FnOnce(&mut ConversationIds, &mut SourceClasses) -> Vec<EventDraft>,
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         let mut conversation = single.conversation.clone();
-        let drafts = draft(&mut conversation, &mut single.understood);
-        if let Some(problem) = drafts.iter().find_map(Draft::too_much) {
-            self.bad(line, problem);
+        let drafts = draft(&mut conversation, &mut single.seen);
+        if let Some(problem) = drafts.iter().find_map(EventDraft::problem) {
+            self.push_bad_line(line, problem);
             self.single = Some(single);
             return Ok(());
         }
         self.report.records += 1;
         single.conversation = conversation;
-        self.keep(single, line, drafts).await
+        self.collect_drafts(single, line, drafts).await
     }
 
-    /// Collects events, and sends them once there are enough.
-    async fn keep(
+    /// Collects events, and sends them once the limit of a part is reached.
+    async fn collect_drafts(
         &mut self,
-        mut single: Single<'a>,
+        mut single: SingleImport<'a>,
         line: u64,
-        mut drafts: Vec<Draft>,
+        mut drafts: Vec<EventDraft>,
     ) -> Result<(), ImportError> {
-        drafts.iter_mut().take(1).for_each(|first| first.redacted(&self.taken));
+        drafts.iter_mut().take(1).for_each(|first| first.add_redactions(&self.taken));
         single.bytes += drafts.iter().map(|draft| draft.text.len()).sum::<usize>();
         single.drafts.extend(drafts.into_iter().map(|draft| (line, draft)));
         let full = single.drafts.len() >= PART_EVENTS || single.bytes >= PART_BYTES;
@@ -483,19 +495,19 @@ impl<'a> ImportRun<'a> {
         if full { self.flush().await } else { Ok(()) }
     }
 
-    fn new_single(&mut self) -> Single<'a> {
-        let mut delivery = Delivery::new(self.client, self.single_name.clone());
-        delivery.describe(openai::About::lines(), &[]);
-        Single {
+    fn new_single(&mut self) -> SingleImport<'a> {
+        let mut delivery = ImportDelivery::new(self.client, self.single_name.clone());
+        delivery.describe(openai::ConversationFields::for_lines(), &[]);
+        SingleImport {
             delivery,
-            conversation: Conversation::new(),
+            conversation: ConversationIds::new(),
             wanted: None,
             transcript: None,
-            place: None,
+            directory: None,
             withheld: HashSet::new(),
             drafts: Vec::new(),
             bytes: 0,
-            understood: Understood::default(),
+            seen: SourceClasses::default(),
             described: false,
             refused: false,
         }
@@ -503,44 +515,46 @@ impl<'a> ImportRun<'a> {
 
     /// Sends the collected events; sends no request if there are none.
     async fn flush(&mut self) -> Result<(), ImportError> {
-        let has_events = |single: &mut Single<'_>| !single.drafts.is_empty();
+        let has_events = |single: &mut SingleImport<'_>| !single.drafts.is_empty();
         let Some(mut single) = self.single.take_if(has_events) else { return Ok(()) };
         let drafts = std::mem::take(&mut single.drafts);
         single.bytes = 0;
-        if let Some(problem) = single.understood.refusal().filter(|_| !single.refused) {
+        if let Some(problem) = single.seen.rejection().filter(|_| !single.refused) {
             let session = single.delivery.session().clone();
             self.report.skipped.push(BadLine::new(1, problem, Some(session)));
             single.refused = true;
         }
         if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
-            let place = single.place.clone();
-            let place = match self.around {
-                Some(around) => place.and_then(|place| around.workspace(&place)),
-                None => place,
+            let directory = single.directory.clone();
+            let workspace = match self.around {
+                Some(around) => directory.and_then(|path| around.workspace(&path)),
+                None => directory,
             };
-            single.delivery.transcript(transcript.program(), place);
+            single.delivery.describe_transcript(transcript.program(), workspace);
             single.described = true;
         }
-        let title = single.transcript.as_ref().and_then(Transcript::title);
-        title.into_iter().for_each(|(id, is_name)| single.delivery.entitle(id, is_name));
+        let title = single.transcript.as_ref().and_then(Transcript::title_event);
+        title.into_iter().for_each(|(id, is_name)| single.delivery.set_title_event(id, is_name));
         if !single.refused {
             let line = drafts.first().map_or(1, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
             single.refused = !self.accept(line, single.delivery.session(), sent)?;
-            let there = single.delivery.session();
-            let moved = single.wanted.as_ref().filter(|wanted| *wanted != there);
-            self.report.beside = moved.map(|wanted| (wanted.clone(), there.clone()));
+            let session = single.delivery.session();
+            let replaced = single.wanted.as_ref().filter(|wanted| *wanted != session);
+            self.report.beside = replaced.map(|wanted| (wanted.clone(), session.clone()));
         }
         self.single = Some(single);
         Ok(())
     }
 
-    /// Adds the last events: reports of requests, withdrawn ranges, and the text after the last
-    /// line if it is unusual or an earlier import stored an empty one.
-    async fn end(&mut self, after: &str) -> Result<(), ImportError> {
+    /// Sends the last events: reports of requests, withdrawn ranges, and the text after the last
+    /// line if it is unusual or an earlier import stored that there was none.
+    async fn send_last_events(&mut self, after: &str) -> Result<(), ImportError> {
         if let Some(single) = &mut self.single {
-            let reports =
-                single.transcript.as_mut().map(|transcript| transcript.reports(None, true));
+            let reports = single
+                .transcript
+                .as_mut()
+                .map(|transcript| transcript.finished_reports(None, true));
             single.drafts.extend(reports.into_iter().flatten().map(|draft| (1, draft)));
         }
         self.flush().await?;
@@ -548,14 +562,16 @@ impl<'a> ImportRun<'a> {
             return Ok(());
         };
         if let Some(transcript) = &single.transcript {
-            let withdrawn = single.delivery.withdrawn(&transcript.withdrawn());
-            if !withdrawn.is_empty() || single.delivery.was_rewound() {
+            let withdrawn = single.delivery.withdrawn_positions(&transcript.withdrawn_lines());
+            if !withdrawn.is_empty() || single.delivery.has_earlier_withdrawn() {
                 single.drafts.push((1, rewound_event(&withdrawn)));
             }
         }
-        let of = |after| single.transcript.as_ref().and_then(|transcript| transcript.end(after));
+        let of =
+            |after| single.transcript.as_ref().and_then(|transcript| transcript.end_event(after));
         let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
-        if after != transcript::usual_separator(false) || single.delivery.has(&(1, without)).await?
+        if after != transcript::usual_separator(false)
+            || single.delivery.is_stored(&(1, without)).await?
         {
             single.drafts.push((1, draft));
         }
@@ -565,31 +581,31 @@ impl<'a> ImportRun<'a> {
     async fn finish(&mut self) -> Result<(), ImportError> {
         self.flush().await?;
         match &mut self.single {
-            Some(single) if !single.refused && single.delivery.is_there() => {
+            Some(single) if !single.refused && single.delivery.has_session() => {
                 self.report.sessions.push(single.delivery.session().clone());
-                single.delivery.note_unknown(single.understood.unknown());
+                single.delivery.record_unknown_types(single.seen.unknown_types());
                 single.delivery.finish().await?;
-                let understood = std::mem::take(&mut single.understood);
-                self.count(&understood);
+                let seen = std::mem::take(&mut single.seen);
+                self.add_unknown_counts(&seen);
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    /// Adds the numbers of records of unknown type to the report.
-    fn count(&mut self, understood: &Understood) {
-        for (name, count) in understood.unknown() {
+    /// Adds the counts of records of unknown type to the report.
+    fn add_unknown_counts(&mut self, seen: &SourceClasses) {
+        for (name, count) in seen.unknown_types() {
             *self.report.unknown.entry(name.clone()).or_default() += count;
         }
     }
 
     async fn send(
         &mut self,
-        delivery: &mut Delivery<'_>,
-        drafts: Vec<Sent>,
+        delivery: &mut ImportDelivery<'_>,
+        drafts: Vec<LineDraft>,
     ) -> Result<(), ImportError> {
-        let mut done = Delivered::default();
+        let mut done = DeliveryReport::default();
         let sent = delivery.deliver(drafts, &mut done).await;
         self.report.added += done.added;
         self.report.known += done.known;
@@ -598,26 +614,33 @@ impl<'a> ImportRun<'a> {
     }
 }
 
-/// Returns the event that lists the positions withdrawn from the conversation.
-fn rewound_event(withdrawn: &[(u64, u64)]) -> Draft {
+/// Returns the event with the ranges that were withdrawn from the conversation.
+fn rewound_event(withdrawn: &[(u64, u64)]) -> EventDraft {
     let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
     let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
     let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
-    let id = RecordName { name: "rewound-".to_owned(), hash }.part('.', 0);
-    let mut body = Object::new();
+    let id = RecordName { name: "rewound-".to_owned(), hash }.part_id('.', 0);
+    let mut body = ObjectWriter::new();
     body.add("withdrawn", &ranges);
-    Draft { named: NamedBy::Content, ..event(&id, kinds::CONTEXT_REWOUND, &body.finish()) }
+    EventDraft {
+        named: IdSource::Content,
+        ..new_draft(&id, kinds::CONTEXT_REWOUND, &body.finish())
+    }
 }
 
-/// Returns the session of a transcript: from the file's name if that is a session id, else from a
-/// line. A subagent's own file gets a separate session, named after its parent's.
-fn transcript_name(program: Program, name: &str, line: &Members) -> Option<SessionId> {
-    let said = program.session(line);
+/// Returns the session of a transcript: the file's name if that is a session id, else the id in a
+/// line. A subagent's file gets a session of its own, named after its parent's.
+fn transcript_session(
+    program: TranscriptProgram,
+    name: &str,
+    line: &JsonMembers,
+) -> Option<SessionId> {
+    let named = program.session_id(line);
     let is_id = name.len() == 36 && name.split('-').count() == 5;
-    let name = match said {
+    let name = match named {
         _ if is_id => name.to_owned(),
         Some(parent) if name.starts_with("agent-") => format!("{parent}.{name}"),
-        said => said?,
+        named => named?,
     };
-    Some(lines::session_id(&name).0)
+    Some(lines::session_id_from(&name).0)
 }

@@ -1,29 +1,29 @@
-//! OpenAI chat messages to events and back. One message becomes one event or several (a text and
-//! its tool calls); the first holds the whole message under `raw`, the others refer to it in
-//! `raw_in`. It must not do I/O.
+//! Converts OpenAI chat messages to events and back. A message becomes one event or several (a text
+//! and its tool calls); the first has the whole message in `raw`, the others have `raw_in`. It must
+//! not do I/O.
 
 use serde_json::{Value, value::RawValue};
 
 use super::{
     anthropic,
-    draft::{Draft, NamedBy, RecordName, event},
+    draft::{EventDraft, IdSource, RecordName, new_draft},
     fitting,
-    members::{Members, Object, canonical_text, joined, listed, quote},
+    members::{JsonMembers, ObjectWriter, canonical_text, merge, parse_list, quote},
     responses,
-    speech::{self, EventRole, Image},
-    transcript::Program,
+    speech::{self, EventRole, ImportedImage},
+    transcript::TranscriptProgram,
 };
 use crate::{
     event::{Position, SessionId, kinds, limits},
-    wire::ranges,
+    wire::parse_ranges,
 };
 
-/// Metadata key for the other members of a conversation's line.
+/// Metadata key for the members of a conversation's line besides its messages.
 const FIELDS_KEY: &str = "import.fields";
-/// Metadata key for the form of the conversation's lines.
+/// Metadata key for the form of the conversation in its source.
 pub(super) const SHAPE_KEY: &str = "import.shape";
 
-/// The form of a conversation's lines.
+/// Form of a conversation in its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SourceShape {
     /// An object with `messages`.
@@ -32,8 +32,8 @@ pub(super) enum SourceShape {
     Array,
     /// One message per line.
     Lines,
-    /// A program's own lines.
-    Transcript(Program),
+    /// The transcript of a program.
+    Transcript(TranscriptProgram),
 }
 
 impl SourceShape {
@@ -49,15 +49,15 @@ impl SourceShape {
 
 /// The data of a conversation besides its messages.
 #[derive(Clone, Debug)]
-pub(super) struct About {
+pub(super) struct ConversationFields {
     shape: SourceShape,
     /// JSON object: the members of the line except `messages`.
     fields: Option<String>,
     pub(super) title: Option<String>,
 }
 
-impl About {
-    pub(super) fn object(line: &Members) -> Self {
+impl ConversationFields {
+    pub(super) fn from_object(line: &JsonMembers) -> Self {
         let fields = line.without(&["messages"]);
         let fields = Some(fields).filter(|fields| fields != "{}");
         Self {
@@ -67,19 +67,19 @@ impl About {
         }
     }
 
-    pub(super) fn array() -> Self {
+    pub(super) fn for_array() -> Self {
         Self { shape: SourceShape::Array, fields: None, title: None }
     }
 
-    pub(super) fn lines() -> Self {
+    pub(super) fn for_lines() -> Self {
         Self { shape: SourceShape::Lines, fields: None, title: None }
     }
 
-    pub(super) fn transcript(program: Program) -> Self {
+    pub(super) fn for_transcript(program: TranscriptProgram) -> Self {
         Self { shape: SourceShape::Transcript(program), fields: None, title: None }
     }
 
-    /// Returns the form of the conversation's lines, as stored in metadata.
+    /// Returns the form of the conversation in its source, as stored in metadata.
     pub(super) fn shape(&self) -> &'static str {
         self.shape.as_str()
     }
@@ -89,7 +89,7 @@ impl About {
         self.fields.as_ref().is_none_or(|fields| fields.chars().count() <= max)
     }
 
-    /// Returns the metadata of the session.
+    /// Returns the metadata for the session.
     pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![(SHAPE_KEY, self.shape.as_str().to_owned())];
         if let Some(fields) = self.fields.clone().filter(|_| self.fields_fit()) {
@@ -98,39 +98,39 @@ impl About {
         pairs
     }
 
-    /// Returns a first event with the fields, if they do not fit into metadata.
-    pub(super) fn drafts(&self, conversation: &mut Conversation) -> Vec<Draft> {
+    /// Returns an event with the fields if they do not fit into metadata, else none.
+    pub(super) fn field_drafts(&self, conversation: &mut ConversationIds) -> Vec<EventDraft> {
         let Some(fields) = self.fields.as_ref().filter(|_| !self.fields_fit()) else {
             return Vec::new();
         };
-        let mut body = Object::new();
+        let mut body = ObjectWriter::new();
         body.add("conversation", "true");
         body.add("entry", fields);
-        vec![conversation.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), fields)]
+        vec![conversation.next_draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), fields)]
     }
 }
 
-/// Cuts a title to the length limit; the whole one stays among the fields.
+/// Cuts a title to the length limit; the fields have the whole title.
 fn cut_title(title: &str) -> String {
     title.chars().take(limits::TITLE_CHARS_MAX).collect()
 }
 
 /// Generator of the ids of one conversation's events, in order.
 #[derive(Clone)]
-pub struct Conversation {
+pub struct ConversationIds {
     index: u64,
     /// Hash of all messages so far: a changed message changes the ids of all that follow.
     chain: [u8; 32],
 }
 
-impl Default for Conversation {
+impl Default for ConversationIds {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Conversation {
-    /// Returns a conversation without messages.
+impl ConversationIds {
+    /// Creates a generator for a conversation without messages.
     #[must_use]
     pub fn new() -> Self {
         Self { index: 0, chain: [0; 32] }
@@ -138,66 +138,66 @@ impl Conversation {
 
     /// Returns the events of the next message.
     #[must_use]
-    pub fn message(&mut self, message: &RawValue) -> Vec<Draft> {
+    pub fn add_message(&mut self, message: &RawValue) -> Vec<EventDraft> {
         let text = message.get();
-        let read = Members::read(text).unwrap_or_default();
-        let blocks = anthropic::message(&read);
+        let read = JsonMembers::read(text).unwrap_or_default();
+        let blocks = anthropic::message_bodies(&read);
         let format = blocks.as_ref().map(|_| quote(anthropic::FORMAT));
-        let mut bodies = blocks.unwrap_or_else(|| bodies(&read));
+        let mut bodies = blocks.unwrap_or_else(|| message_bodies(&read));
         if bodies.is_empty() {
-            let mut body = Object::new();
+            let mut body = ObjectWriter::new();
             body.add("entry", text);
-            return vec![self.draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text)];
+            return vec![self.next_draft(kinds::TRANSCRIPT_ENTRY, &body.finish(), text)];
         }
-        let first = self.name(text);
+        let first = self.next_name(text);
         let bodies: Vec<(&str, String)> =
             bodies.drain(..).map(|(kind, body)| (kind, body.finish())).collect();
         let made = |offset: usize, has_raw: bool| {
             let draft = |(part, (kind, body)): (usize, &(&str, String))| {
-                let mut whole = Object::new();
+                let mut whole = ObjectWriter::new();
                 match part {
                     0 if has_raw => whole.add("raw", text),
                     _ => whole.add("raw_in", "true"),
                 }
                 format.iter().for_each(|format| whole.add("raw_format", format));
-                event(&first.part('-', offset + part), kind, &joined(body, &whole.finish()))
+                new_draft(&first.part_id('-', offset + part), kind, &merge(body, &whole.finish()))
             };
-            bodies.iter().enumerate().map(draft).collect::<Vec<Draft>>()
+            bodies.iter().enumerate().map(draft).collect::<Vec<EventDraft>>()
         };
         let drafts = made(0, true);
-        if drafts.iter().all(|draft| draft.too_much().is_none()) {
+        if drafts.iter().all(|draft| draft.problem().is_none()) {
             return drafts;
         }
-        // Stores the message separately from its content: one event cannot hold both.
-        let pieces = fitting::pieces(text);
+        // One event cannot hold both the message and its content, so they are stored separately.
+        let pieces = fitting::split_pieces(text);
         let piece = |one: (usize, &&str)| {
-            let mut body = Object::new();
+            let mut body = ObjectWriter::new();
             format.iter().for_each(|format| body.add("raw_format", format));
             fitting::add_piece(&mut body, (one.0, one.1), pieces.len());
-            event(&first.part('-', one.0), kinds::TRANSCRIPT_ENTRY, &body.finish())
+            new_draft(&first.part_id('-', one.0), kinds::TRANSCRIPT_ENTRY, &body.finish())
         };
-        let apart = made(pieces.len(), false).into_iter().filter_map(fitting::fitted);
+        let apart = made(pieces.len(), false).into_iter().filter_map(fitting::fit_draft);
         pieces.iter().enumerate().map(piece).chain(apart).collect()
     }
 
-    /// Returns the next native event, with its own id if it has one. Its position and times are the
-    /// old session's; the new session assigns its own.
+    /// Returns the next native event, with its own id if it has one, and without its position and
+    /// time: the new session assigns others.
     #[must_use]
-    pub fn event(&mut self, members: &Members) -> Draft {
+    pub fn add_event(&mut self, members: &JsonMembers) -> EventDraft {
         let kind = members.text("type").unwrap_or_default();
         let body = members.without(&["id", "type", "position", "processed_at", "origin"]);
         match members.text("id") {
-            Some(id) => Draft { named: NamedBy::Given, ..event(&id, &kind, &body) },
-            None => self.draft(&kind, &body, &body),
+            Some(id) => EventDraft { named: IdSource::Given, ..new_draft(&id, &kind, &body) },
+            None => self.next_draft(&kind, &body, &body),
         }
     }
 
-    fn draft(&mut self, kind: &str, body: &str, named_by: &str) -> Draft {
-        let id = self.name(named_by).part('-', 0);
-        event(&id, kind, body)
+    fn next_draft(&mut self, kind: &str, body: &str, named_by: &str) -> EventDraft {
+        let id = self.next_name(named_by).part_id('-', 0);
+        new_draft(&id, kind, body)
     }
 
-    fn name(&mut self, text: &str) -> RecordName {
+    fn next_name(&mut self, text: &str) -> RecordName {
         // Equivalent texts get the same id; invalid JSON is hashed verbatim.
         let meaning = canonical_text(text).unwrap_or_else(|| text.to_owned());
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 imported message");
@@ -207,21 +207,20 @@ impl Conversation {
         self.chain = *hash.as_bytes();
         let index = self.index;
         self.index += 1;
-        // Compared within one session and for one index, 64 bits suffice. They are the half of a
-        // longer name that does not compress.
+        // Only ids of one session with the same index are compared, so 64 bits suffice.
         let short: String = hash.to_hex().chars().take(16).collect();
         RecordName { name: format!("im-{index:06}-"), hash: short }
     }
 }
 
-/// Returns types and bodies of a message's events; empty when its form is unknown.
-fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
+/// Returns types and bodies of a message's events; empty if the form of the message is unknown.
+fn message_bodies(message: &JsonMembers) -> Vec<(&'static str, ObjectWriter)> {
     let mut bodies = Vec::new();
     match message.text("role").as_deref() {
-        Some("system" | "developer") => bodies.push((kinds::SYSTEM_MESSAGE, content(message))),
-        Some("user") => bodies.push((kinds::USER_MESSAGE, content(message))),
+        Some("system" | "developer") => bodies.push((kinds::SYSTEM_MESSAGE, content_body(message))),
+        Some("user") => bodies.push((kinds::USER_MESSAGE, content_body(message))),
         Some("tool" | "function") => {
-            let mut body = Object::new();
+            let mut body = ObjectWriter::new();
             if let Some(call) = message.non_null("tool_call_id") {
                 body.add("call_id", call.get());
             }
@@ -234,9 +233,9 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
             bodies.push((kinds::AGENT_TOOL_RESULT, body));
         }
         Some("assistant") => {
-            let calls = calls(message);
+            let calls = call_bodies(message);
             if message.non_null("content").is_some() || calls.is_empty() {
-                bodies.push((kinds::AGENT_MESSAGE, content(message)));
+                bodies.push((kinds::AGENT_MESSAGE, content_body(message)));
             }
             bodies.extend(calls.into_iter().map(|body| (kinds::AGENT_TOOL_USE, body)));
         }
@@ -246,38 +245,39 @@ fn bodies(message: &Members) -> Vec<(&'static str, Object)> {
     bodies
 }
 
-fn content(message: &Members) -> Object {
-    let mut body = Object::new();
+fn content_body(message: &JsonMembers) -> ObjectWriter {
+    let mut body = ObjectWriter::new();
     if let Some(content) = message.non_null("content") {
         body.add("content", content.get());
     }
     body
 }
 
-fn calls(message: &Members) -> Vec<Object> {
-    let listed = message.non_null("tool_calls").and_then(listed::<Members>).unwrap_or_default();
-    let mut calls: Vec<Object> = listed
+fn call_bodies(message: &JsonMembers) -> Vec<ObjectWriter> {
+    let listed_calls =
+        message.non_null("tool_calls").and_then(parse_list::<JsonMembers>).unwrap_or_default();
+    let mut calls: Vec<ObjectWriter> = listed_calls
         .iter()
         .map(|call| {
-            let function = call.non_null("function").and_then(|f| Members::read(f.get()).ok());
-            tool_use(&function.unwrap_or_default(), call.non_null("id"))
+            let function = call.non_null("function").and_then(|f| JsonMembers::read(f.get()).ok());
+            call_body(&function.unwrap_or_default(), call.non_null("id"))
         })
         .collect();
-    // The older form: one call, without an id.
+    // The deprecated form of a single call, without an id.
     if let Some(function) =
-        message.non_null("function_call").and_then(|f| Members::read(f.get()).ok())
+        message.non_null("function_call").and_then(|f| JsonMembers::read(f.get()).ok())
     {
-        calls.push(tool_use(&function, None));
+        calls.push(call_body(&function, None));
     }
     calls
 }
 
-fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
-    let mut body = Object::new();
+fn call_body(function: &JsonMembers, id: Option<&RawValue>) -> ObjectWriter {
+    let mut body = ObjectWriter::new();
     if let Some(name) = function.non_null("name") {
         body.add("name", name.get());
     }
-    // Arguments are a text that holds JSON; a model may write one that does not parse.
+    // Arguments are JSON in a string; a model may write invalid JSON.
     match function.text("arguments") {
         Some(text) => match serde_json::from_str::<&RawValue>(text.trim()) {
             Ok(input) => body.add("input", input.get()),
@@ -295,23 +295,23 @@ fn tool_use(function: &Members, id: Option<&RawValue>) -> Object {
     body
 }
 
-/// The chat format to write.
+/// Chat format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chat {
+pub enum ChatFormat {
     /// `OpenAI`'s chat format.
     Openai,
     /// Anthropic's Messages.
     Anthropic,
 }
 
-/// Writes a session's events as messages, imported ones unchanged: the lines of a file. `metadata`
-/// reads a session's metadata by name.
+/// Writes a session's events as messages, imported ones unchanged; returns the lines of a file.
+/// `metadata` returns a value of the session's metadata.
 #[must_use]
 pub fn to_chat(
-    chat: Chat,
+    chat: ChatFormat,
     session: &SessionId,
     metadata: &dyn Fn(&str) -> Option<String>,
-    events: &[Members],
+    events: &[JsonMembers],
 ) -> Vec<String> {
     let (WrittenMessages { fields, messages }, system) = write_chat(chat, events);
     match metadata(SHAPE_KEY).as_deref() {
@@ -323,48 +323,48 @@ pub fn to_chat(
                 Some("object") => "{}".to_owned(),
                 _ => format!("{{\"id\":{}}}", quote(session.as_str())),
             });
-            vec![object_with(&with_system(fields, system), &messages)]
+            vec![conversation_object(&with_system(fields, system), &messages)]
         }
     }
 }
 
-/// Writes the events as one object without the session's metadata: the messages, and the fields
-/// that were too large for metadata.
+/// Writes events as one object: the messages, and the fields that are stored in an event, since
+/// they were too large for metadata.
 #[must_use]
-pub fn to_messages(chat: Chat, events: &[Members]) -> String {
+pub fn to_messages(chat: ChatFormat, events: &[JsonMembers]) -> String {
     let (WrittenMessages { fields, messages }, system) = write_chat(chat, events);
-    object_with(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
+    conversation_object(&with_system(fields.unwrap_or_else(|| "{}".to_owned()), system), &messages)
 }
 
-fn write_chat(chat: Chat, events: &[Members]) -> (WrittenMessages, Option<String>) {
+fn write_chat(chat: ChatFormat, events: &[JsonMembers]) -> (WrittenMessages, Option<String>) {
     let events = &without_withdrawn(events);
     let made = write_openai(events);
     match chat {
-        Chat::Openai => (made, None),
-        Chat::Anthropic => {
-            let (messages, system) = anthropic::messages(events);
+        ChatFormat::Openai => (made, None),
+        ChatFormat::Anthropic => {
+            let (messages, system) = anthropic::write_messages(events);
             (WrittenMessages { messages, ..made }, system)
         }
     }
 }
 
-/// Returns the events that no rewind withdrew from the conversation.
-fn without_withdrawn(events: &[Members]) -> Vec<Members> {
+/// Returns the events except those that a rewind withdrew from the conversation.
+fn without_withdrawn(events: &[JsonMembers]) -> Vec<JsonMembers> {
     let is_rewound =
-        |event: &&Members| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
+        |event: &&JsonMembers| event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND);
     let withdrawn = events.iter().rfind(is_rewound).and_then(|event| event.non_null("withdrawn"));
-    let withdrawn = withdrawn.map(|list| ranges(list.get())).unwrap_or_default();
-    let at = |event: &Members| event.value("position").and_then(|at| at.as_u64());
-    let stays = |event: &&Members| {
+    let withdrawn = withdrawn.map(|list| parse_ranges(list.get())).unwrap_or_default();
+    let at = |event: &JsonMembers| event.value("position").and_then(|at| at.as_u64());
+    let stays = |event: &&JsonMembers| {
         at(event).is_none_or(|at| !withdrawn.iter().any(|range| range.contains(Position(at))))
     };
-    joined_pieces(events.iter().filter(stays))
+    join_pieces(events.iter().filter(stays))
 }
 
-/// Joins the pieces of messages that are stored in several events.
-fn joined_pieces<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> {
+/// Joins the pieces of a message that is stored in several events.
+fn join_pieces<'a>(events: impl Iterator<Item = &'a JsonMembers>) -> Vec<JsonMembers> {
     let mut text = String::new();
-    let piece = |event: &'a Members| {
+    let piece = |event: &'a JsonMembers| {
         let is_chat = event.text("raw_format").is_none_or(|format| format == anthropic::FORMAT);
         let count = |name: &str| event.value(name).and_then(|count| count.as_u64());
         let (Some(piece), Some(pieces), true) = (count("piece"), count("pieces"), is_chat) else {
@@ -372,27 +372,27 @@ fn joined_pieces<'a>(events: impl Iterator<Item = &'a Members>) -> Vec<Members> 
         };
         text.push_str(&event.text("text").unwrap_or_default());
         let raw = (piece + 1 == pieces).then(|| std::mem::take(&mut text))?;
-        let mut whole = Object::new();
+        let mut whole = ObjectWriter::new();
         whole.add("type", &quote(kinds::TRANSCRIPT_ENTRY));
         whole.add("raw", &raw);
         event
             .non_null("raw_format")
             .into_iter()
             .for_each(|format| whole.add("raw_format", format.get()));
-        Members::read(&whole.finish()).ok()
+        JsonMembers::read(&whole.finish()).ok()
     };
     events.filter_map(piece).collect()
 }
 
-/// Adds the system text to the fields, unless they contain one.
+/// Adds the system text to the fields, unless they have one.
 fn with_system(fields: String, system: Option<String>) -> String {
-    let says = Members::read(&fields).is_ok_and(|fields| fields.raw("system").is_some());
-    let Some(system) = system.filter(|_| !says) else { return fields };
+    let has_system = JsonMembers::read(&fields).is_ok_and(|fields| fields.raw("system").is_some());
+    let Some(system) = system.filter(|_| !has_system) else { return fields };
     let head = fields.strip_suffix('}').unwrap_or("{");
     format!("{head}{}\"system\":{system}}}", if head == "{" { "" } else { "," })
 }
 
-fn object_with(fields: &str, messages: &[String]) -> String {
+fn conversation_object(fields: &str, messages: &[String]) -> String {
     let head = fields.strip_suffix('}').unwrap_or("{");
     let comma = if head == "{" { "" } else { "," };
     format!("{head}{comma}\"messages\":[{}]}}", messages.join(","))
@@ -400,25 +400,25 @@ fn object_with(fields: &str, messages: &[String]) -> String {
 
 /// Messages in the chat format.
 struct WrittenMessages {
-    /// The other members of the line, if an event has them.
+    /// Members of the line besides its messages, if an event has them.
     fields: Option<String>,
     messages: Vec<String>,
 }
 
-fn write_openai(events: &[Members]) -> WrittenMessages {
+fn write_openai(events: &[JsonMembers]) -> WrittenMessages {
     let (mut fields, mut messages) = (None, Vec::new());
-    let mut open: Option<Assistant> = None;
+    let mut open: Option<AssistantMessage> = None;
     for event in events {
-        if speech::is_aside(event) {
+        if speech::is_outside_chat(event) {
             continue;
         }
         let kind = event.text("type").unwrap_or_default();
         let foreign = event.raw("raw_format").is_some();
         if let Some(raw) = event.raw("raw").filter(|_| !foreign) {
-            Assistant::close(&mut open, &mut messages);
+            AssistantMessage::close(&mut open, &mut messages);
             messages.push(raw.get().to_owned());
         } else if event.raw("raw_in").is_some() && !foreign {
-            // Part of a message that is already written.
+            // A part of the imported message that was written before.
         } else if let Some(entry) =
             event.raw("entry").filter(|_| kind == kinds::TRANSCRIPT_ENTRY && !foreign)
         {
@@ -430,21 +430,21 @@ fn write_openai(events: &[Members]) -> WrittenMessages {
             write_native(event, &mut open, &mut messages);
         }
     }
-    Assistant::close(&mut open, &mut messages);
+    AssistantMessage::close(&mut open, &mut messages);
     WrittenMessages { fields, messages }
 }
 
 /// An assistant message under construction: a text and the calls that follow it.
 #[derive(Default)]
-struct Assistant {
+struct AssistantMessage {
     content: Option<String>,
     calls: Vec<String>,
 }
 
-impl Assistant {
+impl AssistantMessage {
     fn close(open: &mut Option<Self>, messages: &mut Vec<String>) {
         let Some(assistant) = open.take() else { return };
-        let mut message = Object::new();
+        let mut message = ObjectWriter::new();
         message.add("role", "\"assistant\"");
         message.add("content", assistant.content.as_deref().unwrap_or("null"));
         if !assistant.calls.is_empty() {
@@ -455,30 +455,34 @@ impl Assistant {
 }
 
 /// Adds the message of an event that was not imported; ignores other events.
-fn write_native(event: &Members, open: &mut Option<Assistant>, messages: &mut Vec<String>) {
-    let content = content_of(event.non_null("content"));
-    let mut message = Object::new();
+fn write_native(
+    event: &JsonMembers,
+    open: &mut Option<AssistantMessage>,
+    messages: &mut Vec<String>,
+) {
+    let content = convert_content(event.non_null("content"));
+    let mut message = ObjectWriter::new();
     match EventRole::from_event(event) {
         EventRole::Agent => {
-            Assistant::close(open, messages);
-            *open = Some(Assistant { content: Some(content), calls: Vec::new() });
+            AssistantMessage::close(open, messages);
+            *open = Some(AssistantMessage { content: Some(content), calls: Vec::new() });
             return;
         }
         EventRole::Call => {
-            let mut function = Object::new();
+            let mut function = ObjectWriter::new();
             function.add("name", event.non_null("name").map_or("\"\"", RawValue::get));
             let input = event.non_null("input").map_or("{}", RawValue::get);
-            // A string is arguments that did not parse when they were recorded.
+            // A string holds arguments that were not valid JSON when they were recorded.
             let arguments = if input.starts_with('"') { input.to_owned() } else { quote(input) };
             function.add("arguments", &arguments);
-            let mut call = Object::new();
+            let mut call = ObjectWriter::new();
             call.add("id", speech::call_id(event));
             call.add("type", "\"function\"");
             call.add("function", &function.finish());
             open.get_or_insert_default().calls.push(call.finish());
             return;
         }
-        EventRole::Answer => {
+        EventRole::Result => {
             message.add("role", "\"tool\"");
             message.add("tool_call_id", speech::call_id(event));
             message.add("content", &content);
@@ -493,40 +497,40 @@ fn write_native(event: &Members, open: &mut Option<Assistant>, messages: &mut Ve
         }
         EventRole::Summary if event.non_null("summary").is_some() => {
             message.add("role", "\"user\"");
-            message.add("content", &content_of(event.non_null("summary")));
+            message.add("content", &convert_content(event.non_null("summary")));
         }
         EventRole::Summary | EventRole::Nothing => return,
     }
-    Assistant::close(open, messages);
+    AssistantMessage::close(open, messages);
     messages.push(message.finish());
 }
 
-/// Converts a content to this format: a text unchanged, blocks under this format's names.
-fn content_of(content: Option<&RawValue>) -> String {
+/// Converts a content to this format: a text is unchanged, blocks get the names of this format.
+fn convert_content(content: Option<&RawValue>) -> String {
     if let Some(text) = content.filter(|content| content.get().starts_with('"')) {
         return text.get().to_owned();
     }
-    let part = |(block, raw): (speech::ContentBlock, String)| match block {
-        speech::ContentBlock::Text(text) => speech::text_block(&text),
-        speech::ContentBlock::Image(image) => {
-            let mut url = Object::new();
+    let part = |(block, raw): (speech::ImportedBlock, String)| match block {
+        speech::ImportedBlock::Text(text) => speech::text_block(&text),
+        speech::ImportedBlock::Image(image) => {
+            let mut url = ObjectWriter::new();
             url.add(
                 "url",
                 &match image {
-                    Image::Url(url) => quote(&url),
-                    Image::Data(media_type, data) => {
+                    ImportedImage::Url(url) => quote(&url),
+                    ImportedImage::Data(media_type, data) => {
                         quote(&format!("data:{media_type};base64,{data}"))
                     }
                 },
             );
-            let mut part = Object::new();
+            let mut part = ObjectWriter::new();
             part.add("type", "\"image_url\"");
             part.add("image_url", &url.finish());
             part.finish()
         }
-        speech::ContentBlock::Other => raw,
+        speech::ImportedBlock::Other => raw,
     };
-    let parts: Vec<String> = speech::blocks(content).into_iter().map(part).collect();
+    let parts: Vec<String> = speech::split_blocks(content).into_iter().map(part).collect();
     if parts.is_empty() { "\"\"".to_owned() } else { format!("[{}]", parts.join(",")) }
 }
 
@@ -539,16 +543,18 @@ mod tests {
         for length in [1, 600] {
             let id = "x".repeat(length);
             let line = format!(r#"{{"id":"{id}","reward":0.0,"messages":[]}}"#);
-            let about = About::object(&Members::read(&line).expect("object"));
-            let drafts = about.drafts(&mut Conversation::new());
-            let events: Vec<Members> =
-                drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
+            let about = ConversationFields::from_object(&JsonMembers::read(&line).expect("object"));
+            let drafts = about.field_drafts(&mut ConversationIds::new());
+            let events: Vec<JsonMembers> = drafts
+                .iter()
+                .map(|draft| JsonMembers::read(&draft.text).expect("object"))
+                .collect();
             let pairs = about.metadata();
             let metadata = |name: &str| {
                 pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| value.clone())
             };
             let session = SessionId::new("s").expect("an id");
-            assert_eq!(to_chat(Chat::Openai, &session, &metadata, &events), [line]);
+            assert_eq!(to_chat(ChatFormat::Openai, &session, &metadata, &events), [line]);
         }
     }
 }

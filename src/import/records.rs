@@ -1,13 +1,13 @@
-//! Splits a line into its records. Concurrent writers may put two records into one line, or a
-//! record after the beginning of another that was cut off. It must not interpret records.
+//! Splits a line into its records. Concurrent writers may write two records into one line, or a
+//! record after one that was cut off. It must not interpret records.
 
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, value::RawValue};
 
-use super::{Members, transcript::Program};
+use super::{JsonMembers, transcript::TranscriptProgram};
 
-/// Most offsets of a line that are tried for the start of a whole record, and most bytes parsed for
-/// that, as a multiple of the line's length.
+/// Maximum offsets of a line at which a whole record is tried, and maximum bytes that are parsed
+/// for that, as a multiple of the line's length.
 const TRIES_MAX: usize = 10_000;
 const LENGTHS_MAX: usize = 8;
 
@@ -15,14 +15,14 @@ const LENGTHS_MAX: usize = 8;
 pub(super) enum NextRecord {
     /// A whole record, and its length in bytes.
     Record(Box<RawValue>, usize),
-    /// Reason and length of bytes that are not a record, up to the next record or the line's end.
+    /// Problem and length of bytes that are no record, up to the next record or the line's end.
     Bad(String, usize),
     /// An incomplete record at the end of the line.
     Cut,
 }
 
-/// Splits off the first part of a line that starts with a non-blank byte.
-pub(super) fn next(line: &[u8]) -> NextRecord {
+/// Parses the first record of a line, which must start with a non-blank byte.
+pub(super) fn next_record(line: &[u8]) -> NextRecord {
     let mut values = Deserializer::from_slice(line).into_iter::<Box<RawValue>>();
     let error = match values.next() {
         Some(Ok(value)) if value.get().starts_with(['{', '[']) => {
@@ -31,16 +31,16 @@ pub(super) fn next(line: &[u8]) -> NextRecord {
         Some(Err(error)) => error,
         _ => return NextRecord::Bad("it is neither an object nor an array".to_owned(), line.len()),
     };
-    match whole_behind(line) {
+    match find_whole_record(line) {
         Some(at) => NextRecord::Bad(format!("its first {at} bytes are no record: {error}"), at),
         None if error.is_eof() => NextRecord::Cut,
         None => NextRecord::Bad(format!("it is not JSON: {error}"), line.len()),
     }
 }
 
-/// Returns the byte offset of the first whole record after invalid bytes. A nested object of the
-/// cut record does not count: more than the next record follows it.
-fn whole_behind(line: &[u8]) -> Option<usize> {
+/// Returns the byte offset of the first whole record after invalid bytes. An object within the cut
+/// record is not one: neither a record nor the end of the line follows it.
+fn find_whole_record(line: &[u8]) -> Option<usize> {
     let (mut at, mut read) = (1, 0);
     for _ in 0..TRIES_MAX {
         let rest = line.get(at..)?;
@@ -54,8 +54,8 @@ fn whole_behind(line: &[u8]) -> Option<usize> {
                 let follows = rest.get(end..).unwrap_or_default().trim_ascii_start();
                 let record = rest.get(..end).and_then(|record| str::from_utf8(record).ok());
                 let is_record = || {
-                    let members = record.and_then(|record| Members::read(record).ok());
-                    members.is_some_and(|members| Program::from_line(&members).is_some())
+                    let members = record.and_then(|record| JsonMembers::read(record).ok());
+                    members.is_some_and(|members| TranscriptProgram::from_line(&members).is_some())
                 };
                 if (follows.is_empty() || follows.starts_with(b"{")) && is_record() {
                     return Some(at);
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_record_of_a_line_is_found_even_after_a_cut_one() {
+    fn next_record_returns_each_whole_record_even_after_a_cut_one() {
         let one = r#"{"type":"user","uuid":"a","message":{"role":"user","content":"{\"x\""}}"#;
         let two = r#"{"type":"mode","sessionId":"s","n":123456789012345678901234567890}"#;
         let cut = &one[..one.len() - 1];
@@ -95,7 +95,7 @@ mod tests {
             ("12 monkeys".to_owned(), "bad 10".to_owned()),
             ("nonsense".to_owned(), "bad 8".to_owned()),
         ] {
-            let found = match next(line.as_bytes()) {
+            let found = match next_record(line.as_bytes()) {
                 NextRecord::Record(_, bytes) => format!("record {bytes}"),
                 NextRecord::Bad(_, bytes) => format!("bad {bytes}"),
                 NextRecord::Cut => "cut".to_owned(),

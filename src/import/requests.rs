@@ -1,17 +1,17 @@
-//! Usage of model requests, as reported by lines of transcripts. Several lines repeat the report of
-//! one request: the last one counts. It must not sum reports.
+//! Token usage of model requests, as reported by lines of transcripts. Several lines repeat the
+//! report of one request; the caller uses the last one. It must not sum reports.
 
-use super::members::{Members, Object, is_true, quote};
+use super::members::{JsonMembers, ObjectWriter, is_true, quote};
 
-/// Model name in messages that the program generated itself.
+/// Model name in messages that the program, not a model, wrote.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
 
-/// Id of a request, and the members of its report.
-pub(super) type Report = (String, Vec<(&'static str, String)>);
+/// Id of a request, and the members of its usage report.
+pub(super) type UsageReport = (String, Vec<(&'static str, String)>);
 
-/// Returns a line's report. Every line of a message repeats the usage of its request; the message
-/// id identifies the request. A subagent's line, and a copy from another file, report none.
-pub(super) fn of_claude(line: &Members) -> Option<Report> {
+/// Returns the usage report in a line of Claude Code, by message id: each line of a message repeats
+/// it. A subagent's line, and a copy from another file, have none.
+pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
     const COUNTS: [&str; 4] =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let is_copy = line.non_null("forkedFrom").is_some();
@@ -19,23 +19,23 @@ pub(super) fn of_claude(line: &Members) -> Option<Report> {
     if !is_answer || is_copy || is_true(line, "isSidechain") {
         return None;
     }
-    let message = Members::read(line.non_null("message")?.get()).ok()?;
+    let message = JsonMembers::read(line.non_null("message")?.get()).ok()?;
     if message.text("model").as_deref() == Some(SYNTHETIC) {
         return None;
     }
     let id = message.text("id")?;
-    let usage = Members::read(message.non_null("usage")?.get()).ok()?;
+    let usage = JsonMembers::read(message.non_null("usage")?.get()).ok()?;
     let mut members =
         vec![("message_id", quote(&id)), ("model_usage", counts_object(&usage, &COUNTS)?)];
     members.extend(message.non_null("model").map(|model| ("model", model.get().to_owned())));
     Some((id, members))
 }
 
-/// Returns a line's report. The running total identifies the request: a report is repeated without
-/// an id.
-pub(super) fn of_codex(line: &Members) -> Option<Report> {
+/// Returns the usage report in a line of Codex. It has no id, so the running total identifies the
+/// request.
+pub(super) fn codex_report(line: &JsonMembers) -> Option<UsageReport> {
     const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
-    let inner = |of: &Members, name: &str| Members::read(of.non_null(name)?.get()).ok();
+    let inner = |of: &JsonMembers, name: &str| JsonMembers::read(of.non_null(name)?.get()).ok();
     let payload = inner(line, "payload")?;
     if payload.text("type")? != "token_count" {
         return None;
@@ -53,9 +53,9 @@ pub(super) fn of_codex(line: &Members) -> Option<Report> {
     Some((total.get().to_owned(), vec![("model_usage", usage)]))
 }
 
-/// Returns the counts among the named members, as an object; `None` without any.
-fn counts_object(usage: &Members, names: &[&str]) -> Option<String> {
-    let mut object = Object::new();
+/// Returns an object of the named members that are counts; `None` if there are none.
+fn counts_object(usage: &JsonMembers, names: &[&str]) -> Option<String> {
+    let mut object = ObjectWriter::new();
     let mut any = false;
     for name in names {
         let count = usage.non_null(name).filter(|count| count.get().parse::<u64>().is_ok());

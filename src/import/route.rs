@@ -1,25 +1,24 @@
 //! Finds the lines that `/rewind` withdrew from a transcript of Claude Code: the next message then
-//! follows an earlier one, and the lines between leave the conversation. Only a prompt with the
-//! same parent as an earlier prompt withdraws it: results of parallel calls, retried answers and
-//! boundaries of compactions also branch. It must not make events.
+//! has an earlier one as its parent, and the lines between leave the conversation. Only a prompt
+//! with the parent of an earlier prompt withdraws it: results of parallel calls, retried answers
+//! and compaction boundaries also branch. It must not make events.
 
 use std::collections::HashMap;
 
 use super::{
-    members::{Members, is_true, listed, text_of},
-    queue::attached,
+    members::{JsonMembers, content_text, is_true, parse_list},
+    queue::queued_prompt,
 };
-use crate::wire::typed_by_person;
+use crate::wire::extract_typed_text;
 
-/// Kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Says {
+enum LineKind {
     Prompt,
     /// A prompt that was queued while the agent worked.
     Queued,
     /// A command without text from the user.
     Command,
-    Answer,
+    Assistant,
     Result,
     /// The summary of a compaction.
     Summary,
@@ -27,74 +26,74 @@ enum Says {
 }
 
 #[derive(Clone, Debug)]
-struct Node {
+struct LineNode {
     parent: Option<usize>,
-    says: Says,
-    /// The number of its line.
+    kind: LineKind,
+    /// Line number.
     line: u64,
 }
 
-/// The lines of a transcript as a tree, each linked to the line that it follows.
+/// The lines of a transcript as a tree: each has the line that it follows as its parent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineTree {
-    nodes: Vec<Node>,
+    nodes: Vec<LineNode>,
     /// Nodes by a hash of their `uuid`s.
-    named: HashMap<u64, usize>,
+    by_uuid: HashMap<u64, usize>,
     session: Option<String>,
 }
 
 impl LineTree {
-    /// Adds the next line.
-    pub(super) fn take(&mut self, line: &Members, number: u64) {
+    /// Adds the next line, unless it is a subagent's or has no `uuid`.
+    pub(super) fn add_line(&mut self, line: &JsonMembers, number: u64) {
         let Some(uuid) = line.text("uuid").filter(|_| !is_true(line, "isSidechain")) else {
             return;
         };
-        let node = Node { parent: self.parent(line), says: kind_of_line(line), line: number };
-        self.named.insert(short_id(&uuid), self.nodes.len());
+        let node =
+            LineNode { parent: self.find_parent(line), kind: kind_of_line(line), line: number };
+        self.by_uuid.insert(short_id(&uuid), self.nodes.len());
         self.nodes.push(node);
     }
 
-    /// Returns the text that the user typed in a line that is a prompt.
-    pub(super) fn prompt(line: &Members) -> Option<String> {
-        if !matches!(kind_of_line(line), Says::Prompt) || is_true(line, "isSidechain") {
+    /// Returns the text that the user typed, if the line is a prompt.
+    pub(super) fn prompt_text(line: &JsonMembers) -> Option<String> {
+        if !matches!(kind_of_line(line), LineKind::Prompt) || is_true(line, "isSidechain") {
             return None;
         }
-        let message = Members::read(line.non_null("message")?.get()).ok()?;
-        message.non_null("content").map(typed_by_person)
+        let message = JsonMembers::read(line.non_null("message")?.get()).ok()?;
+        message.non_null("content").map(extract_typed_text)
     }
 
-    /// Returns true if a line with that `uuid` was added.
-    pub(super) fn has(&self, uuid: &str) -> bool {
-        self.named.contains_key(&short_id(uuid))
+    /// Returns true if a line with the `uuid` was added.
+    pub(super) fn contains(&self, uuid: &str) -> bool {
+        self.by_uuid.contains_key(&short_id(uuid))
     }
 
-    /// Returns the parent of a line. A line with an unknown parent follows the line before it, as
-    /// does a boundary, a summary, and the first line of another session. A `null` parent makes a
-    /// line a root.
-    fn parent(&mut self, line: &Members) -> Option<usize> {
+    /// Returns the parent of a line: the previous line if it is unknown, for a boundary, a summary
+    /// and the first line of another session. A line whose parent is `null` is a root.
+    fn find_parent(&mut self, line: &JsonMembers) -> Option<usize> {
         let session = line.text("sessionId");
         let is_other = self.session.is_some() && session.is_some() && self.session != session;
         self.session = session.or(self.session.take());
         let before = self.nodes.len().checked_sub(1);
-        let named =
-            |name: &str| line.text(name).map(|uuid| self.named.get(&short_id(&uuid)).copied());
+        let find =
+            |name: &str| line.text(name).map(|uuid| self.by_uuid.get(&short_id(&uuid)).copied());
         let continues = is_other
             || line.raw("parentUuid").is_none()
             || is_true(line, "isCompactSummary")
             || line.text("subtype").as_deref() == Some("compact_boundary");
-        match named("parentUuid").or_else(|| named("logicalParentUuid")) {
+        match find("parentUuid").or_else(|| find("logicalParentUuid")) {
             Some(found) => found.or(before),
             None => before.filter(|_| continues),
         }
     }
 
-    /// Returns the first and last line of each run withdrawn from the conversation, with the lines
-    /// between them that are outside the tree.
-    pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
+    /// Returns first and last line number of each withdrawn run, which includes lines between them
+    /// that are not in the tree.
+    pub(super) fn withdrawn_lines(&self) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut was = false;
         let ends = self.nodes.iter().skip(1).map(|node| node.line - 1).chain([u64::MAX]);
-        for ((node, is), end) in self.nodes.iter().zip(self.abandoned()).zip(ends) {
+        for ((node, is), end) in self.nodes.iter().zip(self.find_abandoned()).zip(ends) {
             match runs.last_mut().filter(|_| was && is) {
                 Some(run) => run.1 = end.max(node.line),
                 None if is => runs.push((node.line, end.max(node.line))),
@@ -105,24 +104,24 @@ impl LineTree {
         runs
     }
 
-    fn abandoned(&self) -> Vec<bool> {
-        let says = |at: usize| self.nodes.get(at).map_or(Says::Nothing, |node| node.says);
+    fn find_abandoned(&self) -> Vec<bool> {
+        let kind = |at: usize| self.nodes.get(at).map_or(LineKind::Nothing, |node| node.kind);
         let mut abandoned = vec![false; self.nodes.len()];
-        let is_said = |node: &Node| !matches!(node.says, Says::Nothing | Says::Command);
-        let Some(leaf) = self.nodes.iter().rposition(is_said) else { return abandoned };
+        let is_message =
+            |node: &LineNode| !matches!(node.kind, LineKind::Nothing | LineKind::Command);
+        let Some(leaf) = self.nodes.iter().rposition(is_message) else { return abandoned };
         let children = self.children();
-        // Walks from the last message to the root: `next` is the kind of the message after this
-        // node.
-        let (mut at, mut next) = (leaf, Says::Nothing);
+        // Walks from the last message to the root; `next` is the kind of the following message.
+        let (mut at, mut next) = (leaf, LineKind::Nothing);
         loop {
-            next = match (says(at), next) {
-                (Says::Nothing, next) => next,
-                (Says::Command, Says::Answer) => Says::Prompt,
-                (Says::Command, next) => next,
-                (said, _) => said,
+            next = match (kind(at), next) {
+                (LineKind::Nothing, next) => next,
+                (LineKind::Command, LineKind::Assistant) => LineKind::Prompt,
+                (LineKind::Command, next) => next,
+                (kind, _) => kind,
             };
             let parent = self.nodes.get(at).and_then(|node| node.parent);
-            if next == Says::Prompt {
+            if next == LineKind::Prompt {
                 let siblings = children.get(&parent).map(Vec::as_slice).unwrap_or_default();
                 for other in siblings.iter().filter(|other| **other != at) {
                     let is_prompt = self.begins_with_prompt(*other, &children);
@@ -146,7 +145,7 @@ impl LineTree {
         abandoned
     }
 
-    /// Returns the nodes by their parents.
+    /// Returns the indexes of nodes by parent.
     fn children(&self) -> HashMap<Option<usize>, Vec<usize>> {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -155,14 +154,14 @@ impl LineTree {
         children
     }
 
-    /// Returns true if the first message at or below a node is a prompt.
+    /// Returns true if the first message at or below a node is a prompt or a command.
     fn begins_with_prompt(&self, at: usize, of: &HashMap<Option<usize>, Vec<usize>>) -> bool {
         let mut open = vec![at];
         while let Some(at) = open.pop() {
-            match self.nodes.get(at).map_or(Says::Nothing, |node| node.says) {
-                Says::Prompt | Says::Queued | Says::Command => return true,
-                Says::Answer | Says::Result | Says::Summary => return false,
-                Says::Nothing => {
+            match self.nodes.get(at).map_or(LineKind::Nothing, |node| node.kind) {
+                LineKind::Prompt | LineKind::Queued | LineKind::Command => return true,
+                LineKind::Assistant | LineKind::Result | LineKind::Summary => return false,
+                LineKind::Nothing => {
                     let next = of.get(&Some(at)).map(Vec::as_slice).unwrap_or_default();
                     open.extend(next.iter().rev());
                 }
@@ -172,28 +171,28 @@ impl LineTree {
     }
 }
 
-fn kind_of_line(line: &Members) -> Says {
+fn kind_of_line(line: &JsonMembers) -> LineKind {
     match line.text("type").as_deref() {
-        Some("assistant") => Says::Answer,
-        Some("attachment") if attached(line).is_some() => Says::Queued,
-        Some("user") if is_true(line, "isCompactSummary") => Says::Summary,
+        Some("assistant") => LineKind::Assistant,
+        Some("attachment") if queued_prompt(line).is_some() => LineKind::Queued,
+        Some("user") if is_true(line, "isCompactSummary") => LineKind::Summary,
         Some("user") if !is_true(line, "isMeta") => {
-            kind_of_user_line(line).unwrap_or(Says::Nothing)
+            kind_of_user_line(line).unwrap_or(LineKind::Nothing)
         }
-        _ => Says::Nothing,
+        _ => LineKind::Nothing,
     }
 }
 
-fn kind_of_user_line(line: &Members) -> Option<Says> {
-    let message = Members::read(line.non_null("message")?.get()).ok()?;
+fn kind_of_user_line(line: &JsonMembers) -> Option<LineKind> {
+    let message = JsonMembers::read(line.non_null("message")?.get()).ok()?;
     let content = message.non_null("content")?;
-    let blocks: Vec<Members> = listed(content).unwrap_or_default();
+    let blocks: Vec<JsonMembers> = parse_list(content).unwrap_or_default();
     let has = |kind: &str| blocks.iter().any(|block| block.text("type").as_deref() == Some(kind));
     Some(match () {
-        () if has("tool_result") => Says::Result,
-        () if !typed_by_person(content).is_empty() || has("image") => Says::Prompt,
-        () if text_of(content).contains("<command-name>") => Says::Command,
-        () => Says::Nothing,
+        () if has("tool_result") => LineKind::Result,
+        () if !extract_typed_text(content).is_empty() || has("image") => LineKind::Prompt,
+        () if content_text(content).contains("<command-name>") => LineKind::Command,
+        () => LineKind::Nothing,
     })
 }
 
@@ -206,7 +205,7 @@ fn short_id(uuid: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// Parses lines as `uuid<parent kind`; returns the numbers of the withdrawn ones.
+    /// Adds lines given as `uuid<parent kind`; returns the numbers of the withdrawn ones.
     fn withdrawn(lines: &str) -> Vec<u64> {
         let mut route = LineTree::default();
         let mut count = 0;
@@ -233,9 +232,9 @@ mod tests {
                 other => &format!("\"type\":\"{other}\""),
             };
             let text = format!("{{\"uuid\":\"{uuid}\",\"parentUuid\":{parent},{said}}}");
-            route.take(&Members::read(&text).expect("an object"), count);
+            route.add_line(&JsonMembers::read(&text).expect("an object"), count);
         }
-        let runs = route.withdrawn().into_iter();
+        let runs = route.withdrawn_lines().into_iter();
         runs.flat_map(|(first, last)| first..=last.min(count)).collect()
     }
 
@@ -243,10 +242,10 @@ mod tests {
     fn only_a_prompt_that_replaces_a_prompt_withdraws_lines() {
         for (lines, expected) in [
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, a2<u2 answer, u3<a1 prompt", vec![3, 4]),
-            // Back to the first prompt, twice.
+            // Two rewinds to the first prompt.
             ("u1< prompt, a1<u1 answer, u2< prompt, a2<u2 answer", vec![1, 2]),
             ("u1< prompt, a1<u1 answer, u2< prompt, a2<u2 answer, u3< prompt", vec![1, 2, 3, 4]),
-            // Within withdrawn lines, and with lines between.
+            // A rewind within withdrawn lines, and one with lines between.
             (
                 "u1< prompt, a1<u1 answer, u2<a1 prompt, a2<u2 answer, u3<a2 prompt, u4<a2 prompt, \
                  s<u4 system, u5<a1 prompt, a5<u5 answer",
@@ -256,7 +255,7 @@ mod tests {
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, h<a1 attachment, u3<h prompt", vec![3]),
             ("u1< prompt, a1<u1 answer, u2<a1 prompt, c<a1 command, a3<c answer", vec![3]),
             ("u1< prompt, a1<u1 answer, c<a1 command, u3<c prompt, u4<a1 prompt", vec![3, 4]),
-            // A subagent's line belongs to the run around it.
+            // A subagent's line is part of the run around it.
             ("u1< prompt, u2<u1 prompt, x<u2 aside, u3<u1 prompt", vec![2, 3]),
             // Parallel results, a retried answer, an unknown parent.
             ("u1< prompt, a1<u1 answer, a2<a1 answer, r1<a1 result, r2<a2 result", vec![]),

@@ -1,22 +1,22 @@
-//! Lines of a transcript that a session already holds: a file that is imported again is compared
-//! with them before anything is written, so that two versions of a transcript are never mixed. It
-//! must not write.
+//! Reads the lines of a transcript that a session has already: a file that is imported again is
+//! compared with them before anything is written, so that two versions are never mixed. It must not
+//! write.
 
 use std::collections::VecDeque;
 
 use serde_json::value::RawValue;
 
 use super::{
-    members::Members,
-    transcript::{Program, TranscriptLines, name_of_line},
+    members::JsonMembers,
+    transcript::{TranscriptLines, TranscriptProgram, name_of_line},
 };
 use crate::{
-    client::{Client, ClientError, Request, session_path},
+    client::{Client, ClientError, HttpRequest, session_path},
     event::{Range, SessionId, kinds},
-    wire::ranges,
+    wire::parse_ranges,
 };
 
-/// Events read in one request.
+/// Maximum events that are read in one request.
 const EVENTS: usize = 500;
 /// Prefixes of the ids of events made from a line.
 const LINES: [&str; 2] = ["line-", "raw-"];
@@ -24,75 +24,73 @@ const LINES: [&str; 2] = ["line-", "raw-"];
 /// A line stored in a session.
 #[derive(Clone, Debug)]
 pub(super) struct StoredLine {
-    /// The hash that names it; `None` if its text was redacted.
+    /// Hash of the line; `None` if its text was redacted.
     pub(super) hash: Option<String>,
-    /// Its text.
     pub(super) text: String,
-    /// The positions of its first and last event.
+    /// Positions of its first and last event.
     pub(super) first: u64,
     pub(super) last: u64,
 }
 
-/// The lines of a session, in order.
-pub(super) struct Stored {
+/// Reader of the lines of a session, in order.
+pub(super) struct StoredLines {
     lines: TranscriptLines,
-    /// The position of the next event to read; `None` after the last one.
+    /// Position of the next event to read; `None` after the last page.
     next: Option<u64>,
     read: VecDeque<StoredLine>,
-    /// The position of the first event of a line whose remaining pieces follow.
+    /// Position of the first event of a line whose other pieces follow.
     begun: Option<u64>,
-    /// The id of the last redacted line, without the part.
-    taken: String,
-    /// The ranges of the latest rewind event.
+    /// Id of the last redacted line, without its part number.
+    redacted: String,
+    /// Ranges in the latest rewind event.
     pub(super) rewound: Option<Vec<Range>>,
 }
 
-impl Stored {
-    pub(super) fn new(program: Program) -> Self {
+impl StoredLines {
+    pub(super) fn new(program: TranscriptProgram) -> Self {
         Self {
             lines: TranscriptLines::new(program),
             next: Some(0),
             read: VecDeque::new(),
             begun: None,
-            taken: String::new(),
+            redacted: String::new(),
             rewound: None,
         }
     }
 
-    /// Returns the next line.
-    pub(super) async fn next(
+    pub(super) async fn next_line(
         &mut self,
         client: &Client,
         session: &SessionId,
     ) -> Result<Option<StoredLine>, ClientError> {
-        // The next page may have more events of a line.
+        // The next page may have more events of the last line.
         while self.read.len() < 2 {
             let Some(from) = self.next else { break };
-            let request = Request::get(session_path(session, "/events"));
+            let request = HttpRequest::get(session_path(session, "/events"));
             let request = request.query("from", from).query("limit", EVENTS);
             let answer = client.send(request).await?;
             let page: StoredPage = serde_json::from_slice(&answer.body).unwrap_or_default();
             self.next = None;
             for event in &page.data {
-                let Ok(event) = Members::read(event.get()) else { continue };
+                let Ok(event) = JsonMembers::read(event.get()) else { continue };
                 let Some(at) = event.value("position").and_then(|at| at.as_u64()) else { continue };
                 self.next = Some(at + 1);
-                self.take(&event, at);
+                self.add_event(&event, at);
             }
         }
         Ok(self.read.pop_front())
     }
 
-    fn take(&mut self, event: &Members, at: u64) {
+    fn add_event(&mut self, event: &JsonMembers, at: u64) {
         if event.text("type").as_deref() == Some(kinds::CONTEXT_REWOUND) {
-            self.rewound = event.non_null("withdrawn").map(|list| ranges(list.get()));
+            self.rewound = event.non_null("withdrawn").map(|list| parse_ranges(list.get()));
         }
         let id = event.text("id").filter(|id| LINES.iter().any(|begin| id.starts_with(begin)));
         let id = id.unwrap_or_default();
         let Some(of) = id.split('.').next().filter(|of| !of.is_empty()) else { return };
         if event.raw("redacted").is_some() {
-            if self.taken != of {
-                of.clone_into(&mut self.taken);
+            if self.redacted != of {
+                of.clone_into(&mut self.redacted);
                 self.read.push_back(StoredLine {
                     hash: None,
                     text: String::new(),
@@ -107,8 +105,8 @@ impl Stored {
             return;
         }
         let first = *self.begun.get_or_insert(at);
-        if let Some((_, text)) = self.lines.take(event) {
-            let line = Members::read(&text).unwrap_or_default();
+        if let Some((_, text)) = self.lines.add_event(event) {
+            let line = JsonMembers::read(&text).unwrap_or_default();
             let hash = Some(name_of_line(&line, &text).1.hash);
             self.read.push_back(StoredLine { hash, text, first, last: at });
             self.begun = None;

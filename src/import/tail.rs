@@ -1,7 +1,7 @@
-//! Content of a program's transcript that its hooks do not report: the agent's messages between
-//! calls, calls that failed or were refused, the user's text with a refusal, and usage of requests.
-//! Whole lines are read from a byte offset on, each with the id of an import. It must not open a
-//! file, nor return what a hook records.
+//! Reads events from a program's transcript that its hooks do not report: the agent's messages
+//! between calls, calls that failed or were refused, the user's text with a refusal, and usage of
+//! requests. Whole lines are read from a byte offset on; events get the ids that an import gives.
+//! It must not open a file, nor return an event that a hook records.
 
 use std::{
     collections::BTreeMap,
@@ -12,56 +12,56 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::{
-    claude::{Claude, is_true},
-    codex::{self, Codex},
-    draft::{Draft, event},
+    claude::{ClaudeState, is_true},
+    codex::{self, CodexState},
+    draft::{EventDraft, new_draft},
     lines::LINE_BYTES_MAX,
-    members::{Members, Object, quote, text_of},
+    members::{JsonMembers, ObjectWriter, content_text, quote},
     queue,
     records::{self, NextRecord},
     requests::SYNTHETIC,
     route::LineTree,
-    transcript::{Program, head, name_of_line, report},
+    transcript::{TranscriptProgram, line_head, name_of_line, usage_report},
 };
 use crate::{
     event::{Timestamp, kinds},
-    secrets::{Masked, Recogniser, Report as Taken},
+    secrets::{MaskedText, MaskingReport, Recogniser},
 };
 
-/// Most bytes read at once, and most events made of them.
+/// Maximum bytes that are read at once, and maximum events made from them.
 pub const TAIL_BYTES: usize = 4 << 20;
 const EVENTS_MAX: usize = 500;
-/// Bytes before an offset that identify the transcript, and the members in them that are hashed:
-/// none from a content, which the log may have to erase.
+/// Bytes before an offset that are checked for changes, and the members in them that are hashed: no
+/// content, which the log may have to erase.
 const CHECKED_BYTES: u64 = 4 << 10;
 const CHECKED: [&str; 2] = ["\"timestamp\":\"", "\"uuid\":\""];
-/// Most bytes before an offset that are read again for calls open there.
+/// Maximum bytes before an offset that are read again for calls without a result.
 const OPEN_BYTES: u64 = 1 << 20;
-/// Most bytes before the end of a transcript that are searched for a branch.
+/// Maximum bytes before the end of a transcript that are searched for withdrawn prompts.
 const ROUTE_BYTES: u64 = 16 << 20;
 
 /// Offset up to which a transcript was read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadPlace {
-    /// The byte offset.
+pub struct ReadOffset {
+    /// Byte offset.
     pub bytes: u64,
-    /// A hash of the times and `uuid`s of lines before it.
+    /// Hash of the times and `uuid`s of lines before the offset.
     pub check: String,
-    /// The `uuid` of the last line of the conversation before it.
+    /// `uuid` of the last line of the conversation before the offset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaf: Option<String>,
-    /// The byte offset of the oldest line of Codex before it whose call has no output yet.
+    /// Byte offset of the oldest line of Codex before the offset whose call has no output yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<u64>,
-    /// Reason for which the transcript was read from its beginning.
+    /// Reason for which the transcript was read from its beginning again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub again: Option<Again>,
+    pub again: Option<TranscriptChange>,
 }
 
 /// Change of a transcript since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Again {
+pub enum TranscriptChange {
     /// It ends before the offset.
     Shorter,
     /// It has other bytes before the offset.
@@ -71,60 +71,66 @@ pub enum Again {
 /// Content of the lines after an offset.
 #[derive(Clone, Debug, Default)]
 pub struct NewLines {
-    /// Offset up to which it is read now.
-    pub place: ReadPlace,
-    /// The branch of the repository, if the program records it.
-    pub branch: Option<Masked>,
-    /// The texts of the events: messages of the agent, queued prompts, failed calls and their
-    /// results, and reports of requests. A hook may also have recorded a call, its result, or both.
+    /// Offset up to which the transcript is read now.
+    pub place: ReadOffset,
+    /// Branch of the repository, if the program records it.
+    pub branch: Option<MaskedText>,
+    /// Events as JSON: messages of the agent, queued prompts, failed calls and their results, and
+    /// usage reports. A hook may also have recorded a call or its result.
     pub events: Vec<String>,
-    /// The prompts of the transcript, if one of them replaced an earlier one: the typed text, and
-    /// whether it was withdrawn from the conversation.
+    /// Prompts of the transcript, if one of them replaced an earlier one: the typed text, and true
+    /// if it was withdrawn from the conversation.
     pub prompts: Vec<(String, bool)>,
 }
 
-/// Returns the end of a transcript.
+/// Returns the read offset at the end of a transcript.
 ///
 /// # Errors
 /// The error of the source.
-pub fn end(source: &mut (impl Read + Seek)) -> io::Result<ReadPlace> {
+pub fn find_end(source: &mut (impl Read + Seek)) -> io::Result<ReadOffset> {
     let bytes = source.seek(SeekFrom::End(0))?;
-    Ok(ReadPlace { bytes, check: check(source, bytes)?, ..ReadPlace::default() })
+    Ok(ReadOffset { bytes, check: hash_before(source, bytes)?, ..ReadOffset::default() })
 }
 
-/// Returns the end of a transcript that begins with a copy of another session's; else `None`.
+/// Returns the read offset at the end of a transcript that begins with a copy of another session's;
+/// `None` for any other.
 ///
 /// # Errors
 /// The error of the source.
-pub fn end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<ReadPlace>> {
+pub fn find_end_of_copy(source: &mut (impl Read + Seek)) -> io::Result<Option<ReadOffset>> {
     source.seek(SeekFrom::Start(0))?;
     let mut first = Vec::new();
     BufReader::new(source.take(TAIL_BYTES as u64)).read_until(b'\n', &mut first)?;
-    let head = records_of(&first).first().and_then(|head| Members::read(head).ok());
-    if head.is_some_and(|head| codex::is_fork(&head)) { end(source).map(Some) } else { Ok(None) }
+    let head = split_records(&first).first().and_then(|head| JsonMembers::read(head).ok());
+    if head.is_some_and(|head| codex::is_fork(&head)) {
+        find_end(source).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
-/// Decides if a line may be read, by its time and its directory if it has them.
+/// Returns true if a line may be read, by its time and its directory if it has them.
 pub type MayRead<'a> = dyn Fn(Option<Timestamp>, Option<&str>) -> bool + 'a;
 
 /// Reads the lines after an offset, up to [`TAIL_BYTES`]; from the beginning without an offset, or
 /// if the transcript was rewritten. An unfinished last line is left for the next call. Private text
-/// in a line is not read, as in an import, and only text that the secret rules judged as a whole is
-/// kept.
+/// is removed as in an import, and secrets are masked in the whole text of an event.
 ///
 /// # Errors
 /// The error of the source.
-pub fn since(
+pub fn read_since(
     source: &mut (impl Read + Seek),
-    program: Program,
-    place: Option<&ReadPlace>,
+    program: TranscriptProgram,
+    place: Option<&ReadOffset>,
     may_read: &MayRead<'_>,
     secrets: &Recogniser,
 ) -> io::Result<NewLines> {
     let size = source.seek(SeekFrom::End(0))?;
     let again = match place {
-        Some(place) if place.bytes > size => Some(Again::Shorter),
-        Some(place) if check(source, place.bytes)? != place.check => Some(Again::Rewritten),
+        Some(place) if place.bytes > size => Some(TranscriptChange::Shorter),
+        Some(place) if hash_before(source, place.bytes)? != place.check => {
+            Some(TranscriptChange::Rewritten)
+        }
         _ => None,
     };
     let from = place.filter(|_| again.is_none()).map_or(0, |place| place.bytes);
@@ -134,19 +140,19 @@ pub fn since(
     source.seek(SeekFrom::Start(begin))?;
     let mut bytes = Vec::new();
     source.take(bytes_max as u64).read_to_end(&mut bytes)?;
-    let private = Recogniser::of_private_spans();
+    let private = Recogniser::private_spans_only();
     let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let lines: Vec<(usize, Vec<CleanRecord>)> = whole
         .map(|line| {
             let text = String::from_utf8_lossy(line);
-            let records = records_of(text.as_bytes()).into_iter();
+            let records = split_records(text.as_bytes()).into_iter();
             (line.len(), records.filter_map(|text| CleanRecord::read(text, &private)).collect())
         })
         .collect();
-    let mut said = TailReader {
+    let mut reader = TailReader {
         program,
-        claude: Claude::default(),
-        codex: Codex::default(),
+        claude: ClaudeState::default(),
+        codex: CodexState::default(),
         secrets,
         may_read,
         leaf: place.filter(|_| again.is_none()).and_then(|place| place.leaf.clone()),
@@ -157,42 +163,43 @@ pub fn since(
         at: begin,
     };
     let mut read = 0;
-    for (place, (length, records)) in lines.iter().enumerate() {
-        if said.events.len() >= EVENTS_MAX {
+    for (index, (length, records)) in lines.iter().enumerate() {
+        if reader.events.len() >= EVENTS_MAX {
             break;
         }
-        let later = || lines.iter().skip(place + 1).flat_map(|(_, records)| records);
-        records.iter().for_each(|record| said.record(record, later()));
-        if said.at < from {
-            // Its events are already recorded.
-            said.events.clear();
+        let later = || lines.iter().skip(index + 1).flat_map(|(_, records)| records);
+        records.iter().for_each(|record| reader.read_record(record, later()));
+        if reader.at < from {
+            // The events of this line are recorded already.
+            reader.events.clear();
         } else {
             read += length;
         }
-        said.at += *length as u64;
+        reader.at += *length as u64;
     }
     // A line longer than one read is reported in an event and skipped.
     let mut long = None;
     if read == 0 && bytes.len() == bytes_max {
-        long = long_line(source, from)?;
-        said.events.extend(long.map(|bytes| skipped_line_event(from, bytes)));
+        long = long_line_length(source, from)?;
+        reader.events.extend(long.map(|bytes| skipped_line_event(from, bytes)));
     }
     let bytes = from + long.unwrap_or(read as u64);
-    let prompts = match said.is_branch || said.codex.rolled_back() {
-        true => prompts(source, bytes, program, secrets)?,
+    let prompts = match reader.is_branch || reader.codex.is_rolled_back() {
+        true => read_prompts(source, bytes, program, secrets)?,
         false => Vec::new(),
     };
-    let open = said.calls.values().map(|call| call.line);
+    let open = reader.calls.values().map(|call| call.line);
     let open = open.filter(|open| bytes - open <= OPEN_BYTES).min();
-    let open = open.filter(|_| program == Program::Codex);
-    let place = ReadPlace { bytes, check: check(source, bytes)?, leaf: said.leaf, open, again };
-    let events = said.events.into_iter().map(|(_, event)| event).collect();
-    Ok(NewLines { place, branch: said.branch, events, prompts })
+    let open = open.filter(|_| program == TranscriptProgram::Codex);
+    let place =
+        ReadOffset { bytes, check: hash_before(source, bytes)?, leaf: reader.leaf, open, again };
+    let events = reader.events.into_iter().map(|(_, event)| event).collect();
+    Ok(NewLines { place, branch: reader.branch, events, prompts })
 }
 
-/// Returns the length of a line that is longer than [`TAIL_BYTES`]; `None` while its newline is not
-/// written. A line without one within [`LINE_BYTES_MAX`] counts as that long.
-fn long_line(source: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u64>> {
+/// Returns the length of a line that is longer than [`TAIL_BYTES`], at most [`LINE_BYTES_MAX`];
+/// `None` for a shorter line whose newline is not written yet.
+fn long_line_length(source: &mut (impl Read + Seek), from: u64) -> io::Result<Option<u64>> {
     source.seek(SeekFrom::Start(from))?;
     let mut source = BufReader::with_capacity(TAIL_BYTES, source.take(LINE_BYTES_MAX));
     let mut length = 0;
@@ -222,43 +229,44 @@ fn skipped_line_event(from: u64, bytes: u64) -> (String, String) {
     (id, event.to_string())
 }
 
-/// Returns the prompts before an offset, and whether each was withdrawn.
-fn prompts(
+/// Returns the prompts before an offset, with true for a withdrawn one.
+fn read_prompts(
     source: &mut (impl Read + Seek),
     bytes: u64,
-    program: Program,
+    program: TranscriptProgram,
     secrets: &Recogniser,
 ) -> io::Result<Vec<(String, bool)>> {
     let from = bytes.saturating_sub(ROUTE_BYTES);
     source.seek(SeekFrom::Start(from))?;
     let mut text = Vec::new();
     source.take(bytes - from).read_to_end(&mut text)?;
-    let (mut route, mut codex, mut prompts) = (LineTree::default(), Codex::default(), Vec::new());
+    let (mut route, mut codex, mut prompts) =
+        (LineTree::default(), CodexState::default(), Vec::new());
     for (number, line) in (1..).zip(text.split(|byte| *byte == b'\n')) {
-        for text in records_of(line) {
-            let Ok(line) = Members::read(&text) else { continue };
-            let words = match program {
-                Program::ClaudeCode => {
-                    route.take(&line, number);
-                    LineTree::prompt(&line)
+        for text in split_records(line) {
+            let Ok(line) = JsonMembers::read(&text) else { continue };
+            let text = match program {
+                TranscriptProgram::ClaudeCode => {
+                    route.add_line(&line, number);
+                    LineTree::prompt_text(&line)
                 }
-                Program::Codex => codex.prompt(&line, number),
+                TranscriptProgram::Codex => codex.prompt_text(&line, number),
             };
-            prompts.extend(words.map(|words| (number, words)));
+            prompts.extend(text.map(|text| (number, text)));
         }
     }
-    let withdrawn = [route.withdrawn(), codex.withdrawn().to_vec()].concat();
-    let is_gone = |at| withdrawn.iter().any(|(first, last)| (*first..=*last).contains(&at));
-    // Masked, as hooks recorded them.
-    let masked = |words: &str| secrets.masked(words).into_text();
-    Ok(prompts.iter().map(|(at, words)| (masked(words), is_gone(*at))).collect())
+    let withdrawn = [route.withdrawn_lines(), codex.withdrawn_lines().to_vec()].concat();
+    let is_withdrawn = |at| withdrawn.iter().any(|(first, last)| (*first..=*last).contains(&at));
+    // Hooks recorded the prompts masked.
+    let masked = |text: &str| secrets.mask(text).into_text();
+    Ok(prompts.iter().map(|(at, text)| (masked(text), is_withdrawn(*at))).collect())
 }
 
-/// Returns the whole records of a line.
-fn records_of(line: &[u8]) -> Vec<String> {
+/// Returns the texts of the whole records of a line.
+fn split_records(line: &[u8]) -> Vec<String> {
     let (mut records, mut rest) = (Vec::new(), line.trim_ascii());
     while !rest.is_empty() {
-        let used = match records::next(rest) {
+        let used = match records::next_record(rest) {
             NextRecord::Record(record, used) => {
                 records.push(record.get().to_owned());
                 used
@@ -272,7 +280,7 @@ fn records_of(line: &[u8]) -> Vec<String> {
 }
 
 /// Hashes the times and `uuid`s among the last bytes before an offset.
-fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
+fn hash_before(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
     let from = bytes.saturating_sub(CHECKED_BYTES);
     source.seek(SeekFrom::Start(from))?;
     let mut before = Vec::new();
@@ -290,49 +298,49 @@ fn check(source: &mut (impl Read + Seek), bytes: u64) -> io::Result<String> {
 
 /// A record without its private text.
 struct CleanRecord {
-    line: Members,
+    line: JsonMembers,
     text: String,
-    taken: Taken,
+    taken: MaskingReport,
 }
 
 impl CleanRecord {
     fn read(text: String, private: &Recogniser) -> Option<Self> {
-        let mut taken = Taken::default();
-        let text = private.json(&text, &mut taken).unwrap_or(text);
-        Some(Self { line: Members::read(&text).ok()?, text, taken })
+        let mut taken = MaskingReport::default();
+        let text = private.mask_json(&text, &mut taken).unwrap_or(text);
+        Some(Self { line: JsonMembers::read(&text).ok()?, text, taken })
     }
 }
 
 struct TailReader<'a> {
-    program: Program,
-    claude: Claude,
-    codex: Codex,
+    program: TranscriptProgram,
+    claude: ClaudeState,
+    codex: CodexState,
     secrets: &'a Recogniser,
     may_read: &'a MayRead<'a>,
-    /// The `uuid` of the last line of the conversation.
+    /// `uuid` of the last line of the conversation.
     leaf: Option<String>,
-    /// True if a prompt follows a line other than that.
+    /// True if the parent of a prompt is another line than the last one.
     is_branch: bool,
-    branch: Option<Masked>,
-    /// Ids and texts.
+    branch: Option<MaskedText>,
+    /// Events, each as its id and its text.
     events: Vec<(String, String)>,
     /// Calls without a result so far, by id.
-    calls: BTreeMap<String, OpenCall>,
-    /// The byte offset of the current line.
+    calls: BTreeMap<String, UnfinishedCall>,
+    /// Byte offset of the current line.
     at: u64,
 }
 
 /// A call without a result.
-struct OpenCall {
-    /// The byte offset of its line.
+struct UnfinishedCall {
+    /// Byte offset of its line.
     line: u64,
-    /// The id and the text of its event.
+    /// Id and text of its event.
     event: (String, String),
 }
 
 impl TailReader<'_> {
-    /// Reads the events of a record, in the order of the transcript; skips a subagent's.
-    fn record<'b>(
+    /// Reads the events of a record; skips a record of a subagent of Claude Code.
+    fn read_record<'b>(
         &mut self,
         record: &CleanRecord,
         mut later: impl Iterator<Item = &'b CleanRecord>,
@@ -343,47 +351,49 @@ impl TailReader<'_> {
             return;
         }
         let (bodies, may_type) = match self.program {
-            Program::ClaudeCode if is_true(line, "isSidechain") => return,
-            Program::ClaudeCode => {
+            TranscriptProgram::ClaudeCode if is_true(line, "isSidechain") => return,
+            TranscriptProgram::ClaudeCode => {
                 if !self.follow_line(line) {
                     return;
                 }
-                if let Some(words) = self.claude.leaving(line) {
-                    // If no line decides it yet, a line that delivers the text is still to come.
-                    let told = later.find_map(|later| queue::delivers(&words, line, &later.line));
-                    if told != Some(false) {
-                        self.claude.repeat();
+                if let Some(text) = self.claude.dequeued_text(line) {
+                    // If no line decides it, a line that delivers the text is not written yet.
+                    let delivered =
+                        later.find_map(|later| queue::is_delivered_by(&text, line, &later.line));
+                    if delivered != Some(false) {
+                        self.claude.mark_delivered();
                     }
                 }
                 // Hooks report every other prompt.
                 let kind = line.text("type").unwrap_or_default();
                 (self.claude.bodies(line), kind == "attachment" || kind == "queue-operation")
             }
-            Program::Codex => (self.codex.bodies(line), false),
+            TranscriptProgram::Codex => (self.codex.bodies(line), false),
         };
         let name = name_of_line(line, text).1;
-        let is_claude = self.program == Program::ClaudeCode;
+        let is_claude = self.program == TranscriptProgram::ClaudeCode;
         let is_note = line.text("type").as_deref() == Some("event_msg");
         let mut failed = false;
         for (part, (kind, body)) in bodies.into_iter().enumerate() {
-            let body = Members::read(&body.finish()).unwrap_or_default();
+            let body = JsonMembers::read(&body.finish()).unwrap_or_default();
             let mut whole = line_members(line);
             match kind {
                 kinds::AGENT_TOOL_USE | kinds::AGENT_TOOL_RESULT => whole.add_all(&body),
                 kinds::AGENT_MESSAGE | kinds::USER_MESSAGE => {
-                    let words = body.non_null("content").map(text_of).unwrap_or_default();
-                    if words.trim().is_empty() {
+                    let text = body.non_null("content").map(content_text).unwrap_or_default();
+                    if text.trim().is_empty() {
                         continue;
                     }
-                    whole.add("content", &quote(&words));
+                    whole.add("content", &quote(&text));
                 }
                 _ => continue,
             }
-            let event = self.masked(event(&name.part('.', part), kind, &whole.finish()), taken);
+            let event =
+                self.mask(new_draft(&name.part_id('.', part), kind, &whole.finish()), taken);
             let call = body.text("call_id").unwrap_or_default();
             match kind {
                 kinds::AGENT_TOOL_USE => {
-                    self.calls.insert(call, OpenCall { line: self.at, event });
+                    self.calls.insert(call, UnfinishedCall { line: self.at, event });
                 }
                 // Hooks report a call that succeeded, and no call of a program of code mode.
                 kinds::AGENT_TOOL_RESULT => {
@@ -404,40 +414,40 @@ impl TailReader<'_> {
                 _ => {}
             }
         }
-        if let Some(report) = report(self.program, line) {
-            // Of the lines of one message, the last counts.
+        if let Some(report) = usage_report(self.program, line) {
+            // The report of a request's last line replaces the earlier ones.
             self.events.retain(|(id, _)| *id != report.id);
-            let report = self.masked(report, &Taken::default());
+            let report = self.mask(report, &MaskingReport::default());
             self.events.push(report);
         }
     }
 
-    /// Returns the id of an event, and its text without secrets.
-    fn masked(&self, event: Draft, taken: &Taken) -> (String, String) {
-        (event.id, self.secrets.masked(&event.text).into_event(taken))
+    /// Returns the id of an event, and its text with secrets masked.
+    fn mask(&self, event: EventDraft, taken: &MaskingReport) -> (String, String) {
+        (event.id, self.secrets.mask(&event.text).into_event(taken))
     }
 
-    /// Follows the conversation of Claude Code; returns true if the line may have events.
-    fn follow_line(&mut self, line: &Members) -> bool {
+    /// Records parent and branch of a line of Claude Code; returns true if it may have events.
+    fn follow_line(&mut self, line: &JsonMembers) -> bool {
         let is_known = self.leaf.is_some() && line.raw("parentUuid").is_some();
-        if is_known && LineTree::prompt(line).is_some() {
+        if is_known && LineTree::prompt_text(line).is_some() {
             self.is_branch |= line.text("parentUuid") != self.leaf;
         }
         self.leaf = line.text("uuid").or(self.leaf.take());
         if line.text("type").as_deref() != Some("assistant") {
             return true;
         }
-        let message = line.non_null("message").map(|message| Members::read(message.get()));
+        let message = line.non_null("message").map(|message| JsonMembers::read(message.get()));
         let Some(Ok(message)) = message else { return false };
-        let branch = line.text("gitBranch").map(|branch| self.secrets.masked(&branch));
+        let branch = line.text("gitBranch").map(|branch| self.secrets.mask(&branch));
         self.branch = branch.or(self.branch.take());
         message.text("model").as_deref() != Some(SYNTHETIC)
     }
 }
 
-/// Returns the members of every event of a line: its time and ids, and its source.
-fn line_members(line: &Members) -> Object {
-    let mut whole = head(line);
+/// Returns the members that each event of a line has: time, ids and source.
+fn line_members(line: &JsonMembers) -> ObjectWriter {
+    let mut whole = line_head(line);
     whole.add("recorded_from", "\"transcript\"");
     whole
 }

@@ -1,39 +1,39 @@
-//! Transcripts of agents' programs, line by line: the program that wrote a line, its events, and
-//! lines from events. A line is stored whole, so that an export equals the imported file. Its id is
-//! made from its text and the number of earlier occurrences, so that a repeated import adds only
-//! new lines, even where a resumed file repeats its beginning. It must not do I/O.
+//! Converts transcripts of agents' programs, line by line, to events and back. A line is stored
+//! whole, so that an export equals the imported file. Its id is derived from its text and the
+//! number of earlier occurrences, so that a repeated import adds only new lines, even where a
+//! resumed file repeats its beginning. It must not do I/O.
 
 use std::collections::{HashMap, VecDeque};
 
 use super::{
-    claude::Claude,
-    codex::{self, Codex},
-    draft::{Draft, NamedBy, RecordName, event},
+    claude::ClaudeState,
+    codex::{self, CodexState},
+    draft::{EventDraft, IdSource, RecordName, new_draft},
     fitting,
-    members::{Members, Object, canonical_text, joined, quote},
+    members::{JsonMembers, ObjectWriter, canonical_text, merge, quote},
     requests,
     route::LineTree,
 };
 use crate::event::{Timestamp, kinds, push_bounded};
 
-/// Most recent lines whose events are remembered: a compaction may keep some of them.
+/// Maximum lines whose event ids are kept in memory: a compaction may name recent ones.
 const RECENT_MAX: usize = 10_000;
 
-/// Most requests that may get more lines, and most summaries that may belong to this transcript.
+/// Maximum requests whose report may still change, and maximum summaries that are kept.
 const OPEN_MAX: usize = 4;
 const SUMMARIES_MAX: usize = 100;
 
 /// The program that wrote a transcript.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Program {
+pub enum TranscriptProgram {
     /// JSON lines of Claude Code.
     ClaudeCode,
     /// A rollout of Codex.
     Codex,
 }
 
-impl Program {
-    /// Returns its name, as used for formats.
+impl TranscriptProgram {
+    /// Returns the name of the program in formats and metadata.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl Program {
     }
 
     /// Returns the program that wrote a line; `None` for other forms.
-    pub(super) fn from_line(line: &Members) -> Option<Self> {
+    pub(super) fn from_line(line: &JsonMembers) -> Option<Self> {
         if codex::is_legacy(line) {
             return Some(Self::Codex);
         }
@@ -55,16 +55,15 @@ impl Program {
         has(&"payload").then_some(Self::Codex)
     }
 
-    /// Returns the session id in a line.
-    pub(super) fn session(self, line: &Members) -> Option<String> {
+    pub(super) fn session_id(self, line: &JsonMembers) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("sessionId"),
-            Self::Codex => codex::session(line),
+            Self::Codex => codex::session_id(line),
         }
     }
 
     /// Returns the working directory in a line.
-    pub(super) fn directory(self, line: &Members) -> Option<String> {
+    pub(super) fn directory(self, line: &JsonMembers) -> Option<String> {
         match self {
             Self::ClaudeCode => line.text("cwd"),
             Self::Codex => codex::directory(line),
@@ -75,29 +74,29 @@ impl Program {
 /// State of one transcript, whose lines are passed in order.
 #[derive(Clone, Debug)]
 pub struct Transcript {
-    program: Program,
-    claude: Claude,
-    codex: Codex,
-    /// Number of occurrences of each line.
+    program: TranscriptProgram,
+    claude: ClaudeState,
+    codex: CodexState,
+    /// Number of occurrences of each line, by its short hash.
     seen: HashMap<[u8; 12], u32>,
-    recent: VecDeque<Recent>,
-    /// The id of the last line's first event.
+    recent: VecDeque<RecentLine>,
+    /// Id of the first event of the last line.
     last: Option<String>,
     route: LineTree,
-    /// Reports of requests: of the lines of one request, the last counts.
-    requests: VecDeque<Draft>,
-    titles: Titles,
-    /// The whole result for the next line, which has only a part of it.
+    /// Latest reports of requests that later lines may still replace.
+    requests: VecDeque<EventDraft>,
+    titles: TitleEvents,
+    /// Whole result for the next line, which has only its beginning.
     apart: Option<String>,
 }
 
 /// Ids of the events that may name a transcript.
 #[derive(Clone, Debug, Default)]
-struct Titles {
-    /// The name that the user gave, and the one that the program made.
+struct TitleEvents {
+    /// The title that the user set, and the one that the program made.
     given: Option<String>,
     made: Option<String>,
-    /// Summaries, each after the `uuid` of the line that it is of: maybe another transcript's.
+    /// For each summary, the `uuid` of its line, perhaps of another transcript, and its event.
     summaries: VecDeque<(String, String)>,
     /// The first message with text that the user typed.
     prompt: Option<String>,
@@ -105,51 +104,51 @@ struct Titles {
 
 /// The events of a line that has a `uuid`.
 #[derive(Clone, Debug)]
-struct Recent {
+struct RecentLine {
     uuid: String,
     first: String,
     last: String,
 }
 
 impl Transcript {
-    /// Returns a transcript without lines.
+    /// Creates the state of a transcript without lines.
     #[must_use]
-    pub fn new(program: Program) -> Self {
+    pub fn new(program: TranscriptProgram) -> Self {
         Self {
             program,
-            claude: Claude::default(),
-            codex: Codex::default(),
+            claude: ClaudeState::default(),
+            codex: CodexState::default(),
             seen: HashMap::new(),
             recent: VecDeque::new(),
             last: None,
             route: LineTree::default(),
             requests: VecDeque::new(),
-            titles: Titles::default(),
+            titles: TitleEvents::default(),
             apart: None,
         }
     }
 
-    /// Returns its program.
+    /// Returns the program that wrote the transcript.
     #[must_use]
-    pub fn program(&self) -> Program {
+    pub fn program(&self) -> TranscriptProgram {
         self.program
     }
 
-    /// Returns the first and last events of the runs that a compaction line keeps in the context.
-    pub(super) fn preserved(&mut self, line: &Members) -> Vec<(String, String)> {
-        let preserved = self.claude.preserved(line);
+    /// Removes and returns the runs that a compaction line keeps: ids of first and last event.
+    pub(super) fn take_preserved(&mut self, line: &JsonMembers) -> Vec<(String, String)> {
+        let preserved = self.claude.take_preserved(line);
         if preserved.is_empty() {
             return Vec::new();
         }
         let at = |uuid: &str| self.recent.iter().rposition(|line| line.uuid == uuid);
-        let mut places: Vec<(usize, usize)> = preserved
+        let mut indexes: Vec<(usize, usize)> = preserved
             .iter()
             .filter_map(|run| Some((at(&run.head)?, at(&run.tail)?)))
             .filter(|(head, tail)| head <= tail)
             .collect();
-        places.sort_unstable();
+        indexes.sort_unstable();
         let mut runs: Vec<(usize, usize)> = Vec::new();
-        for (head, tail) in places {
+        for (head, tail) in indexes {
             match runs.last_mut() {
                 Some((_, last)) if head <= *last + 1 => *last = tail.max(*last),
                 _ => runs.push((head, tail)),
@@ -163,58 +162,61 @@ impl Transcript {
     }
 
     /// Sets the positions of kept lines, before the compaction line is processed.
-    pub(super) fn keep(&mut self, kept: Vec<(u64, u64)>) {
-        self.claude.keep(kept);
+    pub(super) fn set_kept_positions(&mut self, kept: Vec<(u64, u64)>) {
+        self.claude.set_kept_positions(kept);
     }
 
-    /// Returns the user's text that leaves the queue with a line, unless an earlier line delivered
-    /// it.
-    pub(super) fn leaving(&self, line: &Members) -> Option<String> {
-        self.claude.leaving(line)
+    /// Returns the queued text that a line removes, unless an earlier line delivered it.
+    pub(super) fn dequeued_text(&self, line: &JsonMembers) -> Option<String> {
+        self.claude.dequeued_text(line)
     }
 
-    /// Marks the text that leaves the queue with the next line as delivered by a later line.
-    pub(super) fn repeat(&mut self) {
-        self.claude.repeat();
+    /// Records that a later line delivers the text that leaves the queue with the next line.
+    pub(super) fn mark_delivered(&mut self) {
+        self.claude.mark_delivered();
     }
 
-    /// Sets the whole result that the next line has a part of.
+    /// Sets the whole result for the next line, which has only its beginning.
     pub(super) fn set_whole_result(&mut self, text: String) {
         self.apart = Some(text);
     }
 
-    /// Records the next line's number and parent, before [`Self::line`].
-    pub(super) fn note(&mut self, line: &Members, number: u64) {
+    /// Records number and parent of the next line, before [`Self::process_line`].
+    pub(super) fn record_line(&mut self, line: &JsonMembers, number: u64) {
         match self.program {
-            Program::ClaudeCode => self.route.take(line, number),
-            Program::Codex => self.codex.at_line(number),
+            TranscriptProgram::ClaudeCode => self.route.add_line(line, number),
+            TranscriptProgram::Codex => self.codex.set_line_number(number),
         }
     }
 
-    /// Returns the first and last line of each run withdrawn from the conversation.
-    pub(super) fn withdrawn(&self) -> Vec<(u64, u64)> {
+    /// Returns first and last line number of each run that was withdrawn from the conversation.
+    pub(super) fn withdrawn_lines(&self) -> Vec<(u64, u64)> {
         match self.program {
-            Program::ClaudeCode => self.route.withdrawn(),
-            Program::Codex => self.codex.withdrawn().to_vec(),
+            TranscriptProgram::ClaudeCode => self.route.withdrawn_lines(),
+            TranscriptProgram::Codex => self.codex.withdrawn_lines().to_vec(),
         }
     }
 
-    /// Returns the event that names the transcript, and whether it is an explicit name.
-    pub(super) fn title(&self) -> Option<(&str, bool)> {
-        let Titles { given, made, summaries, prompt } = &self.titles;
-        let own = summaries.iter().rev().find(|(leaf, _)| self.route.has(leaf));
+    /// Returns the id of the event with the title, and false if it is only the first prompt.
+    pub(super) fn title_event(&self) -> Option<(&str, bool)> {
+        let TitleEvents { given, made, summaries, prompt } = &self.titles;
+        let own = summaries.iter().rev().find(|(leaf, _)| self.route.contains(leaf));
         let own = own.map(|(_, id)| id);
         let name = given.as_ref().or(made.as_ref()).or(own);
         name.or(prompt.as_ref()).map(|id| (id.as_str(), name.is_some()))
     }
 
-    /// Returns the reports of requests that later lines do not change; at the end all of them. Of a
-    /// line from another transcript no report is kept.
-    pub(super) fn reports(&mut self, line: Option<&Members>, is_own: bool) -> Vec<Draft> {
+    /// Removes and returns the usage reports that later lines do not replace; without a line, all
+    /// of them. The report of a line from another transcript is ignored.
+    pub(super) fn finished_reports(
+        &mut self,
+        line: Option<&JsonMembers>,
+        is_own: bool,
+    ) -> Vec<EventDraft> {
         let own = line.filter(|_| is_own);
-        if let Some(report) = own.and_then(|line| report(self.program, line)) {
+        if let Some(report) = own.and_then(|line| usage_report(self.program, line)) {
             self.requests.retain(|one| one.id != report.id);
-            self.requests.push_back(named(report));
+            self.requests.push_back(named_by_content(report));
         }
         let left = if line.is_some() { OPEN_MAX } else { 0 };
         let done = self.requests.len().saturating_sub(left);
@@ -223,37 +225,43 @@ impl Transcript {
 
     /// Returns the events of the next line. `before` is the text between it and the line before.
     #[must_use]
-    pub fn line(&mut self, line: &Members, text: &str, before: &str) -> Vec<Draft> {
+    pub fn process_line(
+        &mut self,
+        line: &JsonMembers,
+        text: &str,
+        before: &str,
+    ) -> Vec<EventDraft> {
         let is_first = self.last.is_none();
         let unusual = before != usual_separator(is_first);
-        // Another record of the same line.
+        // This record is in the same line as the previous one.
         let joined = !is_first && !before.contains('\n');
-        let drafts = self.drafts(line, text, Before { text: unusual.then_some(before), joined });
+        let drafts =
+            self.make_drafts(line, text, RecordPrefix { text: unusual.then_some(before), joined });
         self.last = drafts.first().map(|draft| draft.id.clone());
-        self.note_title_event(line, &drafts);
+        self.record_title_event(line, &drafts);
         if let (Some(uuid), Some(first), Some(last)) =
             (line.text("uuid"), drafts.first(), drafts.last())
         {
             let (first, last) = (first.id.clone(), last.id.clone());
-            push_bounded(&mut self.recent, Recent { uuid, first, last }, RECENT_MAX);
+            push_bounded(&mut self.recent, RecentLine { uuid, first, last }, RECENT_MAX);
         }
         drafts
     }
 
     /// Returns the event that stores the text after the last line.
-    pub(super) fn end(&self, after: &str) -> Option<Draft> {
+    pub(super) fn end_event(&self, after: &str) -> Option<EventDraft> {
         let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 end of a transcript");
         hasher.update(self.last.as_ref()?.as_bytes());
         hasher.update(after.as_bytes());
         let hash = hasher.finalize().to_hex().chars().take(24).collect();
-        let id = RecordName { name: "end-".to_owned(), hash }.part('.', 0);
-        let mut body = Object::new();
+        let id = RecordName { name: "end-".to_owned(), hash }.part_id('.', 0);
+        let mut body = ObjectWriter::new();
         body.add("raw_format", &quote(self.program.as_str()));
         body.add("raw_after", &quote(after));
-        Some(named(event(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
+        Some(named_by_content(new_draft(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
     }
 
-    fn note_title_event(&mut self, line: &Members, drafts: &[Draft]) {
+    fn record_title_event(&mut self, line: &JsonMembers, drafts: &[EventDraft]) {
         let Some(first) = drafts.first().map(|draft| draft.id.clone()) else { return };
         let has = |name: &str| line.text(name).is_some_and(|title| !title.trim().is_empty());
         let titles = &mut self.titles;
@@ -272,14 +280,19 @@ impl Transcript {
         }
     }
 
-    fn drafts(&mut self, line: &Members, text: &str, before: Before<'_>) -> Vec<Draft> {
-        let id = self.name(line, text);
+    fn make_drafts(
+        &mut self,
+        line: &JsonMembers,
+        text: &str,
+        before: RecordPrefix<'_>,
+    ) -> Vec<EventDraft> {
+        let id = self.unique_name(line, text);
         let bodies = match self.program {
-            Program::ClaudeCode => self.claude.bodies(line),
-            Program::Codex => self.codex.bodies(line),
+            TranscriptProgram::ClaudeCode => self.claude.bodies(line),
+            TranscriptProgram::Codex => self.codex.bodies(line),
         };
         let apart = self.apart.take();
-        let whole = |(kind, body): (&'static str, Object)| match &apart {
+        let whole = |(kind, body): (&'static str, ObjectWriter)| match &apart {
             Some(text) if kind == kinds::AGENT_TOOL_RESULT => {
                 (kind, fitting::with_whole_result(body, text))
             }
@@ -288,7 +301,7 @@ impl Transcript {
         let bodies: Vec<(&str, String)> = bodies.into_iter().map(whole).collect();
         let made = |first: usize, has_raw: bool| {
             let draft = |(part, (kind, body)): (usize, &(&str, String))| {
-                let mut whole = self.head(line);
+                let mut whole = self.event_head(line);
                 if part == 0 && has_raw {
                     whole.add("raw", text);
                     before.add(&mut whole);
@@ -296,33 +309,37 @@ impl Transcript {
                     whole.add("raw_in", "true");
                 }
                 whole.add("raw_format", &quote(self.program.as_str()));
-                named(event(&id.part('.', first + part), kind, &joined(body, &whole.finish())))
+                named_by_content(new_draft(
+                    &id.part_id('.', first + part),
+                    kind,
+                    &merge(body, &whole.finish()),
+                ))
             };
-            bodies.iter().enumerate().map(draft).collect::<Vec<Draft>>()
+            bodies.iter().enumerate().map(draft).collect::<Vec<EventDraft>>()
         };
         let drafts = made(0, true);
-        if !drafts.is_empty() && drafts.iter().all(|draft| draft.too_much().is_none()) {
+        if !drafts.is_empty() && drafts.iter().all(|draft| draft.problem().is_none()) {
             return drafts;
         }
-        // Stores the line separately from its content: one event cannot hold both.
-        let mut drafts = self.entry(line, text, &id, before);
-        let apart = made(drafts.len(), false).into_iter().filter_map(fitting::fitted);
+        // One event cannot hold both the line and its content, so they are stored separately.
+        let mut drafts = self.entry_drafts(line, text, &id, before);
+        let apart = made(drafts.len(), false).into_iter().filter_map(fitting::fit_draft);
         drafts.extend(apart);
         drafts
     }
 
-    /// Returns the members of every event of a line; a line without a time gets the previous time.
-    fn head(&self, line: &Members) -> Object {
-        let mut head = head(line);
-        if let Some(at) = self.codex.time_of(line) {
+    /// Returns the members that each event of a line has; a missing time is the previous one.
+    fn event_head(&self, line: &JsonMembers) -> ObjectWriter {
+        let mut head = line_head(line);
+        if let Some(at) = self.codex.inherited_time(line) {
             head.add("created_at", &quote(at));
         }
         head
     }
 
-    /// Returns the id of a line. The session id in the line is ignored, because a program that
-    /// resumes a session in another file may repeat the line there.
-    fn name(&mut self, line: &Members, text: &str) -> RecordName {
+    /// Returns the name of a line, with the number of its occurrence. The session id is ignored: a
+    /// program that resumes a session in another file may repeat the line there.
+    fn unique_name(&mut self, line: &JsonMembers, text: &str) -> RecordName {
         let (short, mut name) = name_of_line(line, text);
         let times = self.seen.entry(short).or_default();
         *times += 1;
@@ -332,43 +349,57 @@ impl Transcript {
         name
     }
 
-    /// Stores a line without events: whole, or as a text in pieces when it is too large.
-    fn entry(&self, line: &Members, text: &str, id: &RecordName, before: Before<'_>) -> Vec<Draft> {
+    /// Returns the events that store a line without content: the whole line, or pieces of its text.
+    fn entry_drafts(
+        &self,
+        line: &JsonMembers,
+        text: &str,
+        id: &RecordName,
+        before: RecordPrefix<'_>,
+    ) -> Vec<EventDraft> {
         let head = || {
-            let mut body = self.head(line);
+            let mut body = self.event_head(line);
             body.add("raw_format", &quote(self.program.as_str()));
             body
         };
         let mut body = head();
         before.add(&mut body);
         body.add("entry", text);
-        let whole = named(event(&id.part('.', 0), kinds::TRANSCRIPT_ENTRY, &body.finish()));
-        if whole.too_much().is_none() {
+        let whole = named_by_content(new_draft(
+            &id.part_id('.', 0),
+            kinds::TRANSCRIPT_ENTRY,
+            &body.finish(),
+        ));
+        if whole.problem().is_none() {
             return vec![whole];
         }
-        let pieces = fitting::pieces(text);
+        let pieces = fitting::split_pieces(text);
         let piece = |(part, piece): (usize, &&str)| {
             let mut body = head();
             if part == 0 {
                 before.add(&mut body);
             }
             fitting::add_piece(&mut body, (part, piece), pieces.len());
-            named(event(&id.part('.', part), kinds::TRANSCRIPT_ENTRY, &body.finish()))
+            named_by_content(new_draft(
+                &id.part_id('.', part),
+                kinds::TRANSCRIPT_ENTRY,
+                &body.finish(),
+            ))
         };
         pieces.iter().enumerate().map(piece).collect()
     }
 }
 
-/// Text before a record, if unusual.
+/// Text between a record and the previous one, if unusual.
 #[derive(Clone, Copy)]
-struct Before<'a> {
+struct RecordPrefix<'a> {
     text: Option<&'a str>,
-    /// True if the record is in the same line as the one before it.
+    /// True if the record is in the same line as the previous one.
     joined: bool,
 }
 
-impl Before<'_> {
-    fn add(self, body: &mut Object) {
+impl RecordPrefix<'_> {
+    fn add(self, body: &mut ObjectWriter) {
         self.text.iter().for_each(|before| body.add("raw_before", &quote(before)));
         if self.joined {
             body.add("raw_joined", "true");
@@ -376,26 +407,26 @@ impl Before<'_> {
     }
 }
 
-fn named(draft: Draft) -> Draft {
-    Draft { named: NamedBy::Content, ..draft }
+fn named_by_content(draft: EventDraft) -> EventDraft {
+    EventDraft { named: IdSource::Content, ..draft }
 }
 
-/// Returns the usage report in a line, with an id made from the request's.
-pub(super) fn report(program: Program, line: &Members) -> Option<Draft> {
+/// Returns the event of the usage report in a line, with an id derived from the request's.
+pub(super) fn usage_report(program: TranscriptProgram, line: &JsonMembers) -> Option<EventDraft> {
     let (request, members) = match program {
-        Program::ClaudeCode => requests::of_claude(line)?,
-        Program::Codex => requests::of_codex(line)?,
+        TranscriptProgram::ClaudeCode => requests::claude_report(line)?,
+        TranscriptProgram::Codex => requests::codex_report(line)?,
     };
-    let mut whole = head(line);
+    let mut whole = line_head(line);
     whole.add("recorded_from", "\"transcript\"");
     members.iter().for_each(|(name, value)| whole.add(name, value));
     let hash = blake3::hash(request.as_bytes()).to_hex().chars().take(24).collect();
-    let id = RecordName { name: "usage-".to_owned(), hash }.part('.', 0);
-    Some(event(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish()))
+    let id = RecordName { name: "usage-".to_owned(), hash }.part_id('.', 0);
+    Some(new_draft(&id, kinds::SPAN_MODEL_REQUEST_END, &whole.finish()))
 }
 
-/// Returns a short hash of a line, and its name. The session id in the line is ignored.
-pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], RecordName) {
+/// Returns a short hash and the name of a line, both without regard to its session id.
+pub(super) fn name_of_line(line: &JsonMembers, text: &str) -> ([u8; 12], RecordName) {
     let rest = line.without(&["sessionId"]);
     let meaning =
         canonical_text(&rest).unwrap_or_else(|| if rest == "{}" { text.to_owned() } else { rest });
@@ -406,16 +437,16 @@ pub(super) fn name_of_line(line: &Members, text: &str) -> ([u8; 12], RecordName)
     (short, RecordName { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
-/// Returns the members of every event of a line: its time, its id and its parent's.
-pub(super) fn head(line: &Members) -> Object {
-    let mut head = Object::new();
+/// Returns the members that each event of a line has: its time, its id and its parent's id.
+pub(super) fn line_head(line: &JsonMembers) -> ObjectWriter {
+    let mut head = ObjectWriter::new();
     let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
     if let Some(time) = time {
         head.add("created_at", &quote(&time));
     }
-    for (theirs, ours) in [("uuid", "uuid"), ("parentUuid", "parent_uuid")] {
-        if let Some(value) = line.non_null(theirs) {
-            head.add(ours, value.get());
+    for (from, to) in [("uuid", "uuid"), ("parentUuid", "parent_uuid")] {
+        if let Some(value) = line.non_null(from) {
+            head.add(to, value.get());
         }
     }
     head
@@ -429,7 +460,7 @@ pub(super) fn usual_separator(first: bool) -> &'static str {
 /// Writer of a transcript's lines from the events of its session.
 #[derive(Debug)]
 pub struct TranscriptLines {
-    program: Program,
+    program: TranscriptProgram,
     text: String,
     begun: bool,
     before: String,
@@ -440,15 +471,15 @@ pub struct TranscriptLines {
 }
 
 impl TranscriptLines {
-    /// Creates a writer for a session that was imported from a transcript of that program.
+    /// Creates a writer for a session that was imported from a transcript of the program.
     #[must_use]
-    pub fn new(program: Program) -> Self {
+    pub fn new(program: TranscriptProgram) -> Self {
         let (text, before) = (String::new(), String::new());
         Self { program, text, begun: false, before, joined: false, after: None }
     }
 
-    /// Returns the line that an event completes: the text before it, and its text.
-    pub fn take(&mut self, event: &Members) -> Option<(String, String)> {
+    /// Adds an event; returns the line that it completes, as the text before it and its text.
+    pub fn add_event(&mut self, event: &JsonMembers) -> Option<(String, String)> {
         if event.text("raw_format").as_deref() != Some(self.program.as_str()) {
             return None;
         }
@@ -460,7 +491,7 @@ impl TranscriptLines {
             self.before = before;
         }
         self.joined |= event.raw("raw_joined").is_some();
-        let line = self.text_of(event)?;
+        let line = self.complete_line(event)?;
         let mut before = std::mem::take(&mut self.before);
         let joined = std::mem::take(&mut self.joined);
         // The line before may have been the last of a file, without its newline.
@@ -473,12 +504,12 @@ impl TranscriptLines {
 
     /// Returns the text after the last line.
     #[must_use]
-    pub fn end(self) -> String {
+    pub fn trailing_text(self) -> String {
         let usual = || usual_separator(!self.begun).to_owned();
         self.after.unwrap_or_else(usual)
     }
 
-    fn text_of(&mut self, event: &Members) -> Option<String> {
+    fn complete_line(&mut self, event: &JsonMembers) -> Option<String> {
         if let (Some(piece), Some(pieces)) = (event.value("piece"), event.value("pieces")) {
             self.text.push_str(&event.text("text").unwrap_or_default());
             let last = piece.as_u64().map(|piece| piece + 1) == pieces.as_u64();

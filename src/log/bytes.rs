@@ -4,9 +4,9 @@
 use super::error::Fault;
 
 /// Reader of fields from the front of a byte string.
-pub(super) struct Fields<'a>(pub(super) &'a [u8]);
+pub(super) struct FieldReader<'a>(pub(super) &'a [u8]);
 
-impl<'a> Fields<'a> {
+impl<'a> FieldReader<'a> {
     /// Returns the next `count` bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (head, rest) = self.0.split_at_checked(count)?;
@@ -61,8 +61,8 @@ pub(super) fn open_file_header<'a>(
     magic: [u8; 8],
     version: u32,
     header: &'a [u8],
-) -> Result<Fields<'a>, Fault> {
-    let mut fields = Fields(header);
+) -> Result<FieldReader<'a>, Fault> {
+    let mut fields = FieldReader(header);
     if fields.array().ok_or(Fault::Short)? != magic {
         return Err(Fault::Magic);
     }

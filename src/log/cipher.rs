@@ -42,8 +42,8 @@ impl KeyNumber {
 
 /// Encryption of a frame, as recorded in its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Encrypted {
-    /// Key that the payload is encrypted under.
+pub struct FrameEncryption {
+    /// Number of the key that the payload is encrypted under.
     pub key: KeyNumber,
     /// Nonce of the payload.
     pub nonce: Nonce,
@@ -72,7 +72,7 @@ impl fmt::Debug for Cipher {
 }
 
 impl Cipher {
-    /// Returns the cipher of a store's key with that number.
+    /// Creates the cipher of the key `number` of a store.
     #[must_use]
     pub fn new(key: &[u8; 32], store: [u8; 16], number: KeyNumber) -> Self {
         Self { cipher: XChaCha20Poly1305::new(key.into()), store, number }
@@ -85,40 +85,40 @@ impl Cipher {
     }
 
     /// Encrypts `text` in place and appends the tag.
-    pub(super) fn seal(&self, nonce: Nonce, place: &[u8], text: &mut Vec<u8>) {
+    pub(super) fn seal(&self, nonce: Nonce, aad: &[u8], text: &mut Vec<u8>) {
         let plain_bytes = text.len();
-        let sealed = self.cipher.encrypt_in_place(&XNonce::from(nonce), place, text);
+        let sealed = self.cipher.encrypt_in_place(&XNonce::from(nonce), aad, text);
         sealed.expect("a payload is far below what the cipher takes, and a vector grows");
         assert_eq!(text.len(), plain_bytes + TAG_BYTES, "a tag stands behind every ciphertext");
     }
 
     /// Decrypts `text` in place and removes the tag.
-    pub(super) fn open(&self, nonce: Nonce, place: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
-        let opened = self.cipher.decrypt_in_place(&XNonce::from(nonce), place, text);
+    pub(super) fn open(&self, nonce: Nonce, aad: &[u8], text: &mut Vec<u8>) -> Result<(), Fault> {
+        let opened = self.cipher.decrypt_in_place(&XNonce::from(nonce), aad, text);
         opened.map_err(|_| Fault::Authentication)
     }
 
     /// Encrypts like [`Self::seal`] and prepends the nonce.
-    pub(super) fn seal_detached(&self, nonce: Nonce, place: &[u8], mut text: Vec<u8>) -> Vec<u8> {
-        self.seal(nonce, place, &mut text);
+    pub(super) fn seal_with_nonce(&self, nonce: Nonce, aad: &[u8], mut text: Vec<u8>) -> Vec<u8> {
+        self.seal(nonce, aad, &mut text);
         [nonce.as_slice(), &text].concat()
     }
 
-    /// Decrypts the output of [`Self::seal_detached`].
-    pub(super) fn open_detached(&self, place: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
+    /// Decrypts the output of [`Self::seal_with_nonce`].
+    pub(super) fn open_with_nonce(&self, aad: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
         let (nonce, text) = stored.split_first_chunk().ok_or(Fault::Short)?;
         let mut text = text.to_vec();
-        self.open(*nonce, place, &mut text)?;
+        self.open(*nonce, aad, &mut text)?;
         Ok(text)
     }
 
-    /// Returns the associated data of stored bytes: purpose, store, key number, further fields.
-    pub(super) fn place(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
-        let mut place = Vec::with_capacity(192);
-        place.extend_from_slice(what.as_bytes());
-        place.extend_from_slice(&self.store);
-        place.extend_from_slice(&self.number.0.to_le_bytes());
-        fields.iter().for_each(|field| place.extend_from_slice(field));
-        place
+    /// Returns the associated data of stored bytes: purpose, store id, key number, `fields`.
+    pub(super) fn associated_data(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
+        let mut aad = Vec::with_capacity(192);
+        aad.extend_from_slice(what.as_bytes());
+        aad.extend_from_slice(&self.store);
+        aad.extend_from_slice(&self.number.0.to_le_bytes());
+        fields.iter().for_each(|field| aad.extend_from_slice(field));
+        aad
     }
 }

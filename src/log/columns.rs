@@ -4,10 +4,10 @@
 //! (docs/format.md, Columns).
 //!
 //! ```text
-//! numbers    lsn: the first, then the difference to the one before    varint each
+//! numbers    lsn: the first, then the difference to the previous one   varint each
 //! kinds      u8 each                    origins    u8 each
 //! created    option of processed_at - created_at                      zigzag varint each
-//! processed  the first, then the difference to the one before         zigzag varint each
+//! processed  the first, then the difference to the previous one       zigzag varint each
 //! names      string each                redacted   option of 32 bytes each
 //! lengths    bytes of the body, varint each
 //! ids        string each                salts      16 bytes each      bodies   one after the other
@@ -49,7 +49,7 @@ pub(super) fn encode(records: &[(Lsn, Record)]) -> [Vec<u8>; PARTS] {
         before = record.processed_at;
     }
     records().for_each(|record| encode_value(&record.name, &mut heads));
-    records().for_each(|record| encode_value(&digest_of(&record.body), &mut heads));
+    records().for_each(|record| encode_value(&redaction_digest(&record.body), &mut heads));
     let empty = Bytes::new();
     let body = |record: &'_ Record| match &record.body {
         RecordBody::Whole { salt, body } => (*salt, body.clone()),
@@ -66,7 +66,7 @@ pub(super) fn encode(records: &[(Lsn, Record)]) -> [Vec<u8>; PARTS] {
     [heads, ids, salts, bodies]
 }
 
-fn digest_of(body: &RecordBody) -> Option<[u8; 32]> {
+fn redaction_digest(body: &RecordBody) -> Option<[u8; 32]> {
     match body {
         RecordBody::Whole { .. } => None,
         RecordBody::Redacted { digest } => Some(*digest),
@@ -74,12 +74,12 @@ fn digest_of(body: &RecordBody) -> Option<[u8; 32]> {
 }
 
 /// Reader of columns from the front of a payload.
-struct Columns<'a> {
+struct ColumnReader<'a> {
     rest: &'a [u8],
     count: usize,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> ColumnReader<'a> {
     /// Creates a reader; returns `None` if the payload is too short for `count` records.
     fn new(payload: &'a [u8], count: usize) -> Option<Self> {
         (payload.len() / RECORD_BYTES_MIN >= count).then_some(Self { rest: payload, count })
@@ -95,13 +95,13 @@ impl<'a> Columns<'a> {
         (0..self.count).map(|_| self.value()).collect()
     }
 
-    fn bytes(&mut self, each: usize) -> Option<&'a [u8]> {
-        let (bytes, rest) = self.rest.split_at_checked(self.count.checked_mul(each)?)?;
+    fn bytes(&mut self, width: usize) -> Option<&'a [u8]> {
+        let (bytes, rest) = self.rest.split_at_checked(self.count.checked_mul(width)?)?;
         self.rest = rest;
         Some(bytes)
     }
 
-    fn numbers(&mut self) -> Option<Vec<Lsn>> {
+    fn lsns(&mut self) -> Option<Vec<Lsn>> {
         let mut before = 0_u64;
         let differences = self.values::<u64>()?.into_iter();
         Some(
@@ -116,18 +116,18 @@ impl<'a> Columns<'a> {
 }
 
 /// Returns the log sequence numbers of exactly `count` records.
-pub(super) fn numbers(payload: &[u8], count: usize) -> Option<Vec<Lsn>> {
-    Columns::new(payload, count)?.numbers()
+pub(super) fn decode_lsns(payload: &[u8], count: usize) -> Option<Vec<Lsn>> {
+    ColumnReader::new(payload, count)?.lsns()
 }
 
 /// Visits exactly `count` records that fill `payload`.
-pub(super) fn each<'a>(
+pub(super) fn for_each_record<'a>(
     payload: &'a [u8],
     count: usize,
     mut visit: impl FnMut(RecordV1<'a>) -> Option<()>,
 ) -> Option<()> {
-    let mut columns = Columns::new(payload, count)?;
-    columns.numbers()?;
+    let mut columns = ColumnReader::new(payload, count)?;
+    columns.lsns()?;
     let (kinds, origins) = (columns.bytes(1)?, columns.bytes(1)?);
     let created: Vec<Option<i64>> = columns.values()?;
     let processed: Vec<i64> = columns.values()?;
@@ -195,7 +195,7 @@ mod tests {
             let payload = Bytes::from(encode(&records).concat());
             let count = usize::from(count);
             let read = payload::decode(Layout::Columns, &payload, count).expect("whole");
-            let numbers = numbers(&payload, count).expect("whole");
+            let numbers = decode_lsns(&payload, count).expect("whole");
             assert_eq!(numbers.into_iter().zip(read).collect::<Vec<_>>(), records);
         }
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_encoding_of_columns_is_frozen() {
+    fn encoded_columns_equal_the_frozen_bytes() {
         let [heads, ids, salts, bodies] = encode(&records(3));
         let mut expected = vec![251, 0xe8, 3, 7, 7];
         expected.extend([1, 1, 1, 0, 1, 2]);

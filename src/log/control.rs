@@ -8,7 +8,7 @@ use bincode::{Decode, Encode};
 use bytes::Bytes;
 
 use super::{
-    chain::Chain,
+    chain::ChainValue,
     encoding::{decode_value, encode_value},
     record::{KIND_EVENT, Record, RecordBody},
     work::{LeaseRecord, NoteRecord},
@@ -35,39 +35,39 @@ const KIND_UNARCHIVE: u8 = 27;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Control {
     /// Creation of the session: its first record.
-    Create(Create),
+    Create(CreateRecord),
     /// Change of title, metadata, archive state or lifetime.
-    Change(Change),
+    Change(ChangeRecord),
     /// Key of a batch: written after the batch's events, in the same frame.
     Batch(KnownBatch),
     /// Damage that an operator accepted as lost.
-    Loss(Loss),
+    Loss(AcceptedLoss),
     /// Erasure of the session: its last record.
     Erase(Tombstone),
     /// Redaction of the body of an event.
-    Redact(Redact),
+    Redact(RedactRecord),
     /// Note at a position: a cursor or a checkpoint.
     Note(NoteRecord),
     /// Lease: the exclusive right to write to the session.
     Lease(LeaseRecord),
-    /// Kind of a later version: kept, and ignored.
+    /// Kind that a later version wrote: stored, and ignored here.
     Unknown(u8),
 }
 
 impl Control {
     /// Returns true if the record does not count as a write to the session.
     #[must_use]
-    pub fn is_aside(&self) -> bool {
+    pub fn is_bookkeeping(&self) -> bool {
         match self {
             Self::Note(_) | Self::Lease(_) => true,
-            Self::Change(change) => change.only_moves(),
+            Self::Change(change) => change.is_workspace_move(),
             _ => false,
         }
     }
 
     /// Returns the bytes that the client supplied, which count towards the session's size.
     #[must_use]
-    pub fn weight(&self) -> u64 {
+    pub fn client_bytes(&self) -> u64 {
         let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
         let bytes = match self {
             Self::Create(new) => {
@@ -88,7 +88,7 @@ impl Control {
 /// Identity of a session, and the title and metadata of its creator. The record of a fork has a
 /// separate kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Create {
+pub struct CreateRecord {
     pub(crate) tenant: String,
     pub(crate) user: String,
     pub(crate) session: String,
@@ -100,13 +100,13 @@ pub struct Create {
     /// `Idempotency-Key` of the creating request.
     pub(crate) key: Option<String>,
     /// Point that a fork continues from; `None` for other sessions.
-    pub(crate) lineage: Option<Lineage>,
+    pub(crate) lineage: Option<ForkParent>,
 }
 
 /// Point that a fork continues from: a position of another session of its scope, and the event
 /// chain there.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Lineage {
+pub struct ForkParent {
     pub(crate) parent: String,
     pub(crate) incarnation: [u8; 16],
     pub(crate) position: u64,
@@ -126,7 +126,7 @@ type CreateFields = (
     Option<String>,
 );
 
-impl Create {
+impl CreateRecord {
     fn encode(&self, out: &mut Vec<u8>) -> u8 {
         let Self { tenant, user, session, incarnation, title, metadata, workspace, .. } = self;
         let names = (tenant, user, session, incarnation);
@@ -140,7 +140,7 @@ impl Create {
         }
     }
 
-    fn decode(fields: CreateFields, lineage: Option<Lineage>) -> Self {
+    fn decode(fields: CreateFields, lineage: Option<ForkParent>) -> Self {
         let (tenant, user, session, incarnation, title, metadata, workspace, ttl_seconds, key) =
             fields;
         Self {
@@ -157,12 +157,12 @@ impl Create {
         }
     }
 
-    /// Returns the position and the chain at which the session's events start.
+    /// Returns the position of the session's first own event, and the chain value before it.
     #[must_use]
-    pub fn begin(&self, session: SessionHash) -> (Position, Chain) {
+    pub fn start_point(&self, session: SessionHash) -> (Position, ChainValue) {
         match &self.lineage {
-            None => (Position::ZERO, Chain::events_of(session)),
-            Some(lineage) => (Position(lineage.position), Chain(lineage.chain)),
+            None => (Position::ZERO, ChainValue::start_of_events(session)),
+            Some(lineage) => (Position(lineage.position), ChainValue(lineage.chain)),
         }
     }
 
@@ -201,7 +201,7 @@ fn identity(
     Some((SessionKey { scope, session }, Incarnation(incarnation)))
 }
 
-/// Identity of an erased session, for a start that can read nothing else of it.
+/// Identity of an erased session: the only data of it that a start can still read.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct Tombstone {
     pub(crate) tenant: String,
@@ -223,18 +223,18 @@ impl Tombstone {
 /// Change of a session's title, metadata, archive state or lifetime. One without `life` is encoded
 /// as a separate kind; so is one that ends an archiving.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct ChangeRecord {
     pub(crate) title: Option<Option<String>>,
     pub(crate) metadata: BTreeMap<String, Option<String>>,
     /// True to archive the session, false to unarchive it; `None` for no change.
     pub(crate) archive: Option<bool>,
     pub(crate) delete: bool,
-    pub(crate) life: Life,
+    pub(crate) life: LifetimeChange,
 }
 
 /// Changes of a session's lifetime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Life {
+pub struct LifetimeChange {
     /// True to hold the session, false to release it; `None` for no change.
     pub(crate) hold: Option<bool>,
     /// True if the session expires because it was idle for its retention.
@@ -243,29 +243,29 @@ pub struct Life {
     pub(crate) restore: bool,
 }
 
-impl Change {
-    /// Returns true if a degraded session accepts the change: it does not concern events.
+impl ChangeRecord {
+    /// Returns true if a degraded session accepts the change: it does not depend on events.
     #[must_use]
     pub fn is_repair(&self) -> bool {
-        self.delete || self.life != Life::default()
+        self.delete || self.life != LifetimeChange::default()
     }
 
-    /// Returns true if it only moves the session to another workspace, which is not a use of it.
+    /// Returns true if only the workspace changes, which does not count as a use of the session.
     #[must_use]
-    pub fn only_moves(&self) -> bool {
+    pub fn is_workspace_move(&self) -> bool {
         let moves = self.metadata.len() == 1 && self.metadata.contains_key(WORKSPACE_MOVED);
-        moves && self.title.is_none() && self.describes()
+        moves && self.title.is_none() && self.is_metadata_only()
     }
 
-    /// Returns true if it changes the title and metadata only, which no other request depends on.
+    /// Returns true if only title and metadata change, which no other request depends on.
     #[must_use]
-    pub fn describes(&self) -> bool {
+    pub fn is_metadata_only(&self) -> bool {
         self.archive.is_none() && !self.is_repair()
     }
 
-    /// Returns true if it deletes the session for good, so that it cannot be restored.
+    /// Returns true if the change deletes the session so that it cannot be restored.
     #[must_use]
-    pub fn discards(&self) -> bool {
+    pub fn is_discard(&self) -> bool {
         self.delete && !self.life.expire
     }
 
@@ -273,7 +273,7 @@ impl Change {
         let fields = (&self.title, &self.metadata, self.archive == Some(true), self.delete);
         let kind = match self.archive {
             Some(false) => KIND_UNARCHIVE,
-            _ if self.life != Life::default() => KIND_LIFE,
+            _ if self.life != LifetimeChange::default() => KIND_LIFE,
             _ => {
                 encode_value(&fields, out);
                 return KIND_CHANGE;
@@ -283,7 +283,7 @@ impl Change {
         kind
     }
 
-    fn decode((title, metadata, archive, delete): ChangeFields, life: Life) -> Self {
+    fn decode((title, metadata, archive, delete): ChangeFields, life: LifetimeChange) -> Self {
         Self { title, metadata, archive: archive.then_some(true), delete, life }
     }
 }
@@ -293,11 +293,11 @@ type ChangeFields = (Option<Option<String>>, BTreeMap<String, Option<String>>, b
 
 /// Redaction of the body of one event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
-pub struct Redact {
+pub struct RedactRecord {
     pub(crate) position: u64,
 }
 
-/// Batch that is known by its key.
+/// Stored batch that a retry with the same key is compared with.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct KnownBatch {
     pub(crate) key: String,
@@ -314,45 +314,45 @@ const NO_DIGEST: [u8; 32] = [0; 32];
 impl KnownBatch {
     /// Returns true if the event at `position` belongs to the batch.
     #[must_use]
-    pub fn holds(&self, position: Position) -> bool {
+    pub fn contains_position(&self, position: Position) -> bool {
         let first = Position(self.first_position);
         first <= position && position < first.plus(u64::from(self.events))
     }
 
-    /// Returns the batch without its digest: from then on its key matches any retry.
+    /// Returns the batch without its digest: any retry with its key then matches.
     #[must_use]
-    pub fn without_content(self) -> Self {
+    pub fn without_digest(self) -> Self {
         Self { digest: NO_DIGEST, ..self }
     }
 
-    /// Returns true if the digest of the batch's content was removed.
+    /// Returns true if the digest of the batch was removed.
     #[must_use]
-    pub fn has_no_content(&self) -> bool {
+    pub fn has_no_digest(&self) -> bool {
         self.digest == NO_DIGEST
     }
 
     /// Returns true if these events match the digest, or if the digest was removed.
     #[must_use]
-    pub fn answers(&self, events: &[NewEvent]) -> bool {
+    pub fn matches_events(&self, events: &[NewEvent]) -> bool {
         self.events as usize == events.len()
-            && (self.has_no_content() || self.digest == batch_digest(events))
+            && (self.has_no_digest() || self.digest == batch_digest(events))
     }
 }
 
-/// Damage that an operator accepted: the damaged ranges stay lost.
+/// Damage that an operator accepted: the events of the damaged ranges stay lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
-pub struct Loss {
-    /// Damaged ranges, each with its first position, its end and the finding.
+pub struct AcceptedLoss {
+    /// Damaged ranges: first position, position after the last, and the fault.
     pub(crate) places: Vec<(u64, u64, String)>,
 }
 
 impl Record {
-    /// Encodes a control record.
+    /// Creates the record of a control, written at `now`.
     ///
     /// # Panics
     /// For [`Control::Unknown`], which is read and never written.
     #[must_use]
-    pub fn control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
+    pub fn from_control(control: &Control, now: Timestamp, salt: [u8; 16]) -> Self {
         let mut body = Vec::new();
         let kind = match control {
             Control::Create(create) => create.encode(&mut body),
@@ -401,17 +401,19 @@ impl Record {
         match self.kind {
             KIND_EVENT => None,
             KIND_CREATE => {
-                decode_value(body).map(|fields| Control::Create(Create::decode(fields, None)))
+                decode_value(body).map(|fields| Control::Create(CreateRecord::decode(fields, None)))
             }
-            KIND_LINEAGE => decode_value(body)
-                .map(|(fields, lineage)| Control::Create(Create::decode(fields, Some(lineage)))),
-            KIND_CHANGE => decode_value(body)
-                .map(|fields| Control::Change(Change::decode(fields, Life::default()))),
+            KIND_LINEAGE => decode_value(body).map(|(fields, lineage)| {
+                Control::Create(CreateRecord::decode(fields, Some(lineage)))
+            }),
+            KIND_CHANGE => decode_value(body).map(|fields| {
+                Control::Change(ChangeRecord::decode(fields, LifetimeChange::default()))
+            }),
             KIND_LIFE => decode_value(body)
-                .map(|(fields, life)| Control::Change(Change::decode(fields, life))),
+                .map(|(fields, life)| Control::Change(ChangeRecord::decode(fields, life))),
             KIND_UNARCHIVE => decode_value(body).map(|(fields, life)| {
-                let change = Change::decode(fields, life);
-                Control::Change(Change { archive: Some(false), ..change })
+                let change = ChangeRecord::decode(fields, life);
+                Control::Change(ChangeRecord { archive: Some(false), ..change })
             }),
             KIND_BATCH => decode_value(body).map(Control::Batch),
             KIND_LOSS => decode_value(body).map(Control::Loss),

@@ -15,17 +15,17 @@ const ACCEPTED: &str = "accepted ";
 
 /// Range of lost positions; empty if the lost records were control records.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Damage {
+pub struct LostRange {
     pub(crate) from: u64,
     pub(crate) to: u64,
-    /// Description of the fault.
+    /// Fault as text, for an operator.
     pub(crate) reason: String,
     /// When an operator accepted the loss, in microseconds; `None` while the session is degraded.
     pub(crate) accepted_at: Option<i64>,
 }
 
-impl Damage {
-    fn text(&self) -> String {
+impl LostRange {
+    fn stored_text(&self) -> String {
         match self.accepted_at {
             None => self.reason.clone(),
             Some(at) => format!("{ACCEPTED}{at}: {}", self.reason),
@@ -42,19 +42,19 @@ impl Damage {
     }
 }
 
-impl Encode for Damage {
+impl Encode for LostRange {
     fn encode<E: Encoder>(&self, encoder: &mut E) -> Result<(), EncodeError> {
-        (self.from, self.to, self.text()).encode(encoder)
+        (self.from, self.to, self.stored_text()).encode(encoder)
     }
 }
 
-impl<Context> Decode<Context> for Damage {
+impl<Context> Decode<Context> for LostRange {
     fn decode<D: Decoder<Context = Context>>(decoder: &mut D) -> Result<Self, DecodeError> {
         Decode::decode(decoder).map(Self::from_stored)
     }
 }
 
-impl<'de, Context> BorrowDecode<'de, Context> for Damage {
+impl<'de, Context> BorrowDecode<'de, Context> for LostRange {
     fn borrow_decode<D: BorrowDecoder<'de, Context = Context>>(
         decoder: &mut D,
     ) -> Result<Self, DecodeError> {
@@ -75,12 +75,12 @@ mod tests {
             (Some(-7), "torn: twice"),
             (Some(1_800_000_000_000_000), "accepted 5: before"),
         ] {
-            let damage = Damage { from: 1, to: 9, reason: reason.to_owned(), accepted_at };
+            let damage = LostRange { from: 1, to: 9, reason: reason.to_owned(), accepted_at };
             let mut bytes = Vec::new();
             encode_value(&damage, &mut bytes);
             assert_eq!(decode_value(&bytes), Some(damage.clone()));
             let plain: (u64, u64, String) = decode_value(&bytes).unwrap();
-            assert_eq!(plain, (1, 9, damage.text()));
+            assert_eq!(plain, (1, 9, damage.stored_text()));
         }
     }
 }

@@ -8,14 +8,14 @@
 //!          56  length u64 of the body as stored  64  blake3 of the body as stored 32
 //!          96  zero 16          112  nonce 24 and 48 of the file's key; zeros without a cipher
 //!         184  description, then body
-//! description: bincode of About
-//! with a cipher: both in pieces of 65 536 bytes and a rest, each with a tag 16 behind it, under
+//! description: bincode of DerivedDescription
+//! with a cipher: both in pieces of 65 536 bytes and a rest, each followed by a tag 16, under
 //!   the file's own random key; the nonce is the piece's number u64 and zeros: the description is
 //!   piece 0, or more of it, and the body continues from there. Associated data:
 //!   "sessionlog v1 derived" store id 16, name u64, number u64, bytes of the description u32, bytes
 //!   of the body u64
 //! the file's key: under the store's own, "sessionlog v1 derived key" store id 16, zero 8, name u64
-//! taken away: zeros over 112..184 with a cipher, over all of it without one
+//! removed: zeros over 112..184 with a cipher, over all of it without one
 //! ```
 
 use std::ops::Range;
@@ -24,7 +24,7 @@ use bincode::{Decode, Encode};
 use zeroize::Zeroizing;
 
 use super::{
-    bytes::{Fields, checksum, file_header, open_file_header},
+    bytes::{FieldReader, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES, XCHACHA20_POLY1305},
     encoding::{decode_value, encode_value},
     error::Fault,
@@ -51,9 +51,9 @@ pub struct DerivedDescription {
 /// Range of events of one session.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct HeldRecord {
-    /// Whose.
+    /// Tenant of the session.
     pub tenant: String,
-    /// Whose.
+    /// User of the session.
     pub user: String,
     /// Id of the session.
     pub session: String,
@@ -68,9 +68,9 @@ pub struct HeldRecord {
 }
 
 /// Header of a derived file.
-pub struct Derived {
-    about_bytes: u32,
-    about_sum: u32,
+pub struct DerivedHeader {
+    description_bytes: u32,
+    description_checksum: u32,
     body_bytes: u64,
     digest: [u8; 32],
     /// Cipher of the file's own key, in an encrypted store.
@@ -84,32 +84,32 @@ pub type Seals<'a> = (Encryptor<'a>, &'a dyn Fn() -> [u8; 32]);
 #[must_use]
 pub fn encode_derived(
     (store, name): ([u8; 16], u64),
-    about: &DerivedDescription,
+    description: &DerivedDescription,
     body: &[u8],
     seals: Option<Seals<'_>>,
 ) -> Vec<u8> {
     let mut described = Vec::new();
-    encode_value(about, &mut described);
-    let (about_bytes, body_bytes) = match &seals {
+    encode_value(description, &mut described);
+    let (description_bytes, body_bytes) = match &seals {
         None => (described.len(), body.len()),
         Some(_) => (sealed_bytes(described.len()), sealed_bytes(body.len())),
     };
-    let about_bytes = u32::try_from(about_bytes).unwrap_or(u32::MAX);
-    let sizes = (about_bytes, body_bytes as u64);
+    let description_bytes = u32::try_from(description_bytes).unwrap_or(u32::MAX);
+    let sizes = (description_bytes, body_bytes as u64);
     let mut wrapped = vec![0; NONCE_BYTES + 32 + TAG_BYTES];
-    let mut stored = Vec::with_capacity(about_bytes as usize + body_bytes);
+    let mut stored = Vec::with_capacity(description_bytes as usize + body_bytes);
     match seals {
         None => stored.extend([&described, body].concat()),
         Some((own, secret)) => {
             let key = Zeroizing::new(secret());
             wrapped =
-                own.cipher.seal_detached((own.nonce)(), &key_place(own.cipher, name), key.to_vec());
+                own.cipher.seal_with_nonce((own.nonce)(), &key_aad(own.cipher, name), key.to_vec());
             let cipher = Cipher::new(&key, store, KeyNumber(name));
-            let number = seal(&cipher, sizes, 0, &described, &mut stored);
-            seal(&cipher, sizes, number, body, &mut stored);
+            let number = encrypt(&cipher, sizes, 0, &described, &mut stored);
+            encrypt(&cipher, sizes, number, body, &mut stored);
         }
     }
-    let (front, rest) = stored.split_at(about_bytes as usize);
+    let (front, rest) = stored.split_at(description_bytes as usize);
     let mut header = store.to_vec();
     header.extend_from_slice(&name.to_le_bytes());
     let encrypted = wrapped.iter().any(|byte| *byte != 0);
@@ -123,7 +123,7 @@ pub fn encode_derived(
         0,
         0,
     ]);
-    header.extend_from_slice(&about_bytes.to_le_bytes());
+    header.extend_from_slice(&description_bytes.to_le_bytes());
     header.extend_from_slice(&checksum(0, &[front]).to_le_bytes());
     header.extend_from_slice(&(rest.len() as u64).to_le_bytes());
     header.extend_from_slice(blake3::hash(rest).as_bytes());
@@ -135,7 +135,7 @@ pub fn encode_derived(
     file
 }
 
-impl Derived {
+impl DerivedHeader {
     /// Decodes the header at the front of a file.
     ///
     /// # Errors
@@ -147,18 +147,19 @@ impl Derived {
     ) -> Result<Self, Fault> {
         let header = bytes.get(..DERIVED_AT as usize).ok_or(Fault::Short)?;
         let mut fields = open_file_header(MAGIC, VERSION, header)?;
-        let read = |fields: &mut Fields<'_>| {
-            let place = (fields.array()?, fields.u64()?);
+        let read = |fields: &mut FieldReader<'_>| {
+            let identity = (fields.array()?, fields.u64()?);
             let [cipher, ..] = fields.array::<8>()?;
-            let (about_bytes, about_sum) = (fields.u32()?, fields.u32()?);
+            let (description_bytes, description_checksum) = (fields.u32()?, fields.u32()?);
             let (body_bytes, digest) = (fields.u64()?, fields.array()?);
             fields.array::<16>()?;
-            let new = Self { about_bytes, about_sum, body_bytes, digest, key: None };
-            Some((place, cipher, new))
+            let new =
+                Self { description_bytes, description_checksum, body_bytes, digest, key: None };
+            Some((identity, cipher, new))
         };
-        let (place, cipher, mut new) = read(&mut fields).ok_or(Fault::Short)?;
+        let (identity, cipher, mut new) = read(&mut fields).ok_or(Fault::Short)?;
         let wrapped = fields.0;
-        if place != (store, name) {
+        if identity != (store, name) {
             return Err(Fault::Misplaced);
         }
         match (cipher, own) {
@@ -166,7 +167,7 @@ impl Derived {
             (0, Some(_)) => return Err(Fault::Plaintext),
             (XCHACHA20_POLY1305, None) => return Err(Fault::Encrypted),
             (XCHACHA20_POLY1305, Some(own)) => {
-                let key = Zeroizing::new(own.open_detached(&key_place(own, name), wrapped)?);
+                let key = Zeroizing::new(own.open_with_nonce(&key_aad(own, name), wrapped)?);
                 let key: &[u8; 32] = key.as_slice().try_into().map_err(|_| Fault::Short)?;
                 new.key = Some(Cipher::new(key, store, KeyNumber(name)));
             }
@@ -179,23 +180,23 @@ impl Derived {
 
     /// Returns the byte offset of the body, where the description ends.
     #[must_use]
-    pub fn body_at(&self) -> u64 {
-        DERIVED_AT + u64::from(self.about_bytes)
+    pub fn body_offset(&self) -> u64 {
+        DERIVED_AT + u64::from(self.description_bytes)
     }
 
     /// Returns the byte offset of the end of the file.
     #[must_use]
-    pub fn end(&self) -> u64 {
-        self.body_at().saturating_add(self.body_bytes)
+    pub fn end_offset(&self) -> u64 {
+        self.body_offset().saturating_add(self.body_bytes)
     }
 
-    /// Decodes the description, which is stored between [`DERIVED_AT`] and [`Self::body_at`].
+    /// Decodes the description, which is stored between [`DERIVED_AT`] and [`Self::body_offset`].
     ///
     /// # Errors
     /// The fault of the description.
-    pub fn about(&self, stored: &[u8]) -> Result<DerivedDescription, Fault> {
-        if stored.len() as u64 != u64::from(self.about_bytes)
-            || checksum(0, &[stored]) != self.about_sum
+    pub fn decode_description(&self, stored: &[u8]) -> Result<DerivedDescription, Fault> {
+        if stored.len() as u64 != u64::from(self.description_bytes)
+            || checksum(0, &[stored]) != self.description_checksum
         {
             return Err(Fault::PayloadChecksum);
         }
@@ -203,7 +204,7 @@ impl Derived {
             None => decode_value(stored).ok_or(Fault::Payload),
             Some(cipher) => {
                 let mut plain = Zeroizing::new(Vec::new());
-                open(cipher, self.sizes(), 0, stored, &mut plain)?;
+                decrypt(cipher, self.sizes(), 0, stored, &mut plain)?;
                 decode_value(&plain).ok_or(Fault::Payload)
             }
         }
@@ -211,7 +212,7 @@ impl Derived {
 
     /// Returns the length of the body in plaintext, in bytes.
     #[must_use]
-    pub fn bytes(&self) -> u64 {
+    pub fn plain_bytes(&self) -> u64 {
         match &self.key {
             None => self.body_bytes,
             Some(_) => {
@@ -236,16 +237,16 @@ impl Derived {
         if stored.len() as u64 != self.body_bytes {
             return Err(Fault::Short);
         }
-        let room = usize::try_from(self.bytes()).unwrap_or_default();
+        let capacity = usize::try_from(self.plain_bytes()).unwrap_or_default();
         // With full capacity from the start, no reallocation leaves plaintext in freed memory.
-        let mut plain = Zeroizing::new(Vec::with_capacity(room));
-        let first = u64::from(self.about_bytes).div_ceil((PIECE_BYTES + TAG_BYTES) as u64);
-        open(cipher, self.sizes(), first, stored, &mut plain)?;
+        let mut plain = Zeroizing::new(Vec::with_capacity(capacity));
+        let first = u64::from(self.description_bytes).div_ceil((PIECE_BYTES + TAG_BYTES) as u64);
+        decrypt(cipher, self.sizes(), first, stored, &mut plain)?;
         Ok(plain)
     }
 
     fn sizes(&self) -> (u32, u64) {
-        (self.about_bytes, self.body_bytes)
+        (self.description_bytes, self.body_bytes)
     }
 }
 
@@ -253,36 +254,36 @@ fn sealed_bytes(plain: usize) -> usize {
     plain + plain.div_ceil(PIECE_BYTES) * TAG_BYTES
 }
 
-fn key_place(own: &Cipher, name: u64) -> Vec<u8> {
-    own.place("sessionlog v1 derived key", &[&name.to_le_bytes()])
+fn key_aad(own: &Cipher, name: u64) -> Vec<u8> {
+    own.associated_data("sessionlog v1 derived key", &[&name.to_le_bytes()])
 }
 
 /// Returns the nonce of a piece. It is unique: each file has its own key and is written once.
-fn nonce(number: u64) -> Nonce {
+fn piece_nonce(number: u64) -> Nonce {
     let mut nonce = [0; NONCE_BYTES];
     nonce.iter_mut().zip(number.to_le_bytes()).for_each(|(byte, of)| *byte = of);
     nonce
 }
 
-fn piece_place(cipher: &Cipher, sizes: (u32, u64), number: u64) -> Vec<u8> {
+fn piece_aad(cipher: &Cipher, sizes: (u32, u64), number: u64) -> Vec<u8> {
     let fields = [&number.to_le_bytes()[..], &sizes.0.to_le_bytes(), &sizes.1.to_le_bytes()];
-    cipher.place("sessionlog v1 derived", &fields)
+    cipher.associated_data("sessionlog v1 derived", &fields)
 }
 
-/// Encrypts `plain` in pieces numbered from `number` on, and appends them; returns the next number.
-fn seal(cipher: &Cipher, sizes: (u32, u64), number: u64, plain: &[u8], out: &mut Vec<u8>) -> u64 {
-    let mut next = number;
+/// Encrypts `plain` in pieces numbered from `first` on, and appends them; returns the next number.
+fn encrypt(cipher: &Cipher, sizes: (u32, u64), first: u64, plain: &[u8], out: &mut Vec<u8>) -> u64 {
+    let mut next = first;
     for piece in plain.chunks(PIECE_BYTES) {
         let mut text = Vec::with_capacity(piece.len() + TAG_BYTES);
         text.extend_from_slice(piece);
-        cipher.seal(nonce(next), &piece_place(cipher, sizes, next), &mut text);
+        cipher.seal(piece_nonce(next), &piece_aad(cipher, sizes, next), &mut text);
         out.append(&mut text);
         next += 1;
     }
     next
 }
 
-fn open(
+fn decrypt(
     cipher: &Cipher,
     sizes: (u32, u64),
     number: u64,
@@ -291,7 +292,7 @@ fn open(
 ) -> Result<(), Fault> {
     for (next, piece) in (number..).zip(stored.chunks(PIECE_BYTES + TAG_BYTES)) {
         let mut text = Zeroizing::new(piece.to_vec());
-        cipher.open(nonce(next), &piece_place(cipher, sizes, next), &mut text)?;
+        cipher.open(piece_nonce(next), &piece_aad(cipher, sizes, next), &mut text)?;
         out.extend_from_slice(&text);
     }
     Ok(())
@@ -304,7 +305,7 @@ mod tests {
     const STORE: [u8; 16] = [6; 16];
     const NAME: u64 = 0x0123_4567_89ab_cdef;
 
-    fn about() -> DerivedDescription {
+    fn description() -> DerivedDescription {
         let held = HeldRecord {
             tenant: "t".to_owned(),
             user: "u".to_owned(),
@@ -317,33 +318,33 @@ mod tests {
         DerivedDescription { label: b"scope".to_vec(), holds: vec![held; 700] }
     }
 
-    fn own() -> Cipher {
+    fn store_cipher() -> Cipher {
         Cipher::new(&[1; 32], STORE, KeyNumber::STORE)
     }
 
-    fn encoded(body: &[u8], encrypted: bool) -> Vec<u8> {
-        let (cipher, nonce, secret) = (own(), || [4; 24], || [5; 32]);
+    fn encode(body: &[u8], encrypted: bool) -> Vec<u8> {
+        let (cipher, nonce, secret) = (store_cipher(), || [4; 24], || [5; 32]);
         let encryptor = Encryptor { cipher: &cipher, nonce: &nonce };
         let seals: Option<Seals<'_>> = encrypted.then_some((encryptor, &secret));
-        encode_derived((STORE, NAME), &about(), body, seals)
+        encode_derived((STORE, NAME), &description(), body, seals)
     }
 
-    fn read(file: &[u8], encrypted: bool) -> Result<(DerivedDescription, Vec<u8>), Fault> {
-        let own = own();
-        let head = Derived::decode((STORE, NAME), file, encrypted.then_some(&own))?;
-        let (at, end) = (head.body_at() as usize, head.end() as usize);
+    fn decode(file: &[u8], encrypted: bool) -> Result<(DerivedDescription, Vec<u8>), Fault> {
+        let own = store_cipher();
+        let head = DerivedHeader::decode((STORE, NAME), file, encrypted.then_some(&own))?;
+        let (at, end) = (head.body_offset() as usize, head.end_offset() as usize);
         if file.len() != end {
             return Err(Fault::Short);
         }
-        let about = head.about(&file[DERIVED_AT as usize..at])?;
+        let description = head.decode_description(&file[DERIVED_AT as usize..at])?;
         let stored = &file[at..];
         let body = match head.plain_digest() {
             None => head.open_body(stored)?.to_vec(),
             Some(digest) if digest == *blake3::hash(stored).as_bytes() => stored.to_vec(),
             Some(_) => return Err(Fault::PayloadChecksum),
         };
-        assert_eq!(head.bytes(), body.len() as u64);
-        Ok((about, body))
+        assert_eq!(head.plain_bytes(), body.len() as u64);
+        Ok((description, body))
     }
 
     #[test]
@@ -351,9 +352,13 @@ mod tests {
         for encrypted in [false, true] {
             for bytes in [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
                 let body: Vec<u8> = (0..bytes).map(|at| (at % 251) as u8).collect();
-                let file = encoded(&body, encrypted);
-                let (read_about, read_body) = read(&file, encrypted).expect("it is whole");
-                assert_eq!((read_about, read_body), (about(), body), "{bytes}, {encrypted}");
+                let file = encode(&body, encrypted);
+                let (read_description, read_body) = decode(&file, encrypted).expect("it is whole");
+                assert_eq!(
+                    (read_description, read_body),
+                    (description(), body),
+                    "{bytes}, {encrypted}"
+                );
             }
         }
     }
@@ -361,32 +366,33 @@ mod tests {
     #[test]
     fn a_modified_or_truncated_derived_file_is_rejected() {
         for encrypted in [false, true] {
-            let file = encoded(&[7; 100], encrypted);
+            let file = encode(&[7; 100], encrypted);
             for at in (0..file.len()).step_by(if encrypted { 97 } else { 13 }) {
                 let mut changed = file.clone();
                 changed[at] ^= 1;
-                assert!(read(&changed, encrypted).is_err(), "byte {at}, {encrypted}");
-                assert!(read(&file[..at], encrypted).is_err(), "cut at {at}, {encrypted}");
+                assert!(decode(&changed, encrypted).is_err(), "byte {at}, {encrypted}");
+                assert!(decode(&file[..at], encrypted).is_err(), "cut at {at}, {encrypted}");
             }
         }
     }
 
     #[test]
     fn an_encrypted_derived_file_is_rejected_under_a_wrong_key_or_name() {
-        let mut file = encoded(b"canary", true);
+        let mut file = encode(b"canary", true);
         assert!(!file.windows(6).any(|part| part == b"canary"));
         for at in DERIVED_KEY {
             file[at as usize] = 0;
         }
-        assert!(read(&file, true).is_err());
+        assert!(decode(&file, true).is_err());
         let mut header = file_header(MAGIC, VERSION, &file[16..DERIVED_AT as usize]);
         header.extend_from_slice(&file[DERIVED_AT as usize..]);
-        assert_eq!(read(&header, true).map(drop), Err(Fault::Authentication), "whatever it says");
-        let store = encoded(b"canary", true);
+        assert_eq!(decode(&header, true).map(drop), Err(Fault::Authentication), "whatever it says");
+        let store = encode(b"canary", true);
         let other = Cipher::new(&[2; 32], STORE, KeyNumber::STORE);
-        let opened = Derived::decode((STORE, NAME), &store, Some(&other)).map(drop);
+        let opened = DerivedHeader::decode((STORE, NAME), &store, Some(&other)).map(drop);
         assert_eq!(opened, Err(Fault::Authentication));
-        let opened = Derived::decode((STORE, NAME + 1), &store, Some(&own())).map(drop);
+        let opened =
+            DerivedHeader::decode((STORE, NAME + 1), &store, Some(&store_cipher())).map(drop);
         assert_eq!(opened, Err(Fault::Misplaced));
     }
 }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_at_the_front_is_decoded() {
+    fn decode_text_returns_the_first_text_or_none_if_it_is_truncated() {
         for bytes in [0, 1, 128, 250, 251, 300, 70_000] {
             let text = "é".repeat(bytes / 2) + &"x".repeat(bytes % 2);
             let mut encoded = Vec::new();

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 
 use super::{
-    cipher::{Cipher, Encrypted, Encryptor, TAG_BYTES, XCHACHA20_POLY1305},
+    cipher::{Cipher, Encryptor, FrameEncryption, TAG_BYTES, XCHACHA20_POLY1305},
     error::Fault,
     frame::{Frame, FrameHeader, FrameKind},
 };
@@ -22,10 +22,10 @@ impl Frame {
         let nonce = nonce();
         let mut text = Vec::with_capacity(self.payload.len() + TAG_BYTES);
         text.extend_from_slice(&self.payload);
-        cipher.seal(nonce, &place_of(cipher, &self.header), &mut text);
+        cipher.seal(nonce, &frame_aad(cipher, &self.header), &mut text);
         let header = FrameHeader {
             length: self.header.length + TAG_BYTES as u32,
-            encrypted: Some(Encrypted { key: cipher.number(), nonce }),
+            encrypted: Some(FrameEncryption { key: cipher.number(), nonce }),
             ..self.header
         };
         Self { header, payload: Bytes::from(text) }
@@ -33,7 +33,7 @@ impl Frame {
 
     /// Returns the frame with the given plaintext payload, if any, for use in memory.
     #[must_use]
-    pub fn as_kept(self, plain: Option<Bytes>) -> Self {
+    pub fn with_plaintext(self, plain: Option<Bytes>) -> Self {
         let Some(payload) = plain else { return self };
         let length = u32::try_from(payload.len()).unwrap_or(u32::MAX);
         let header = FrameHeader { length, encrypted: None, ..self.header };
@@ -60,7 +60,7 @@ impl Frame {
             return Err(Fault::Misplaced);
         }
         let mut text = self.payload.to_vec();
-        cipher.open(encrypted.nonce, &place_of(cipher, &self.header), &mut text)?;
+        cipher.open(encrypted.nonce, &frame_aad(cipher, &self.header), &mut text)?;
         let length = u32::try_from(text.len()).map_err(|_| Fault::Payload)?;
         let header = FrameHeader { length, encrypted: None, ..self.header };
         Ok(Self { header, payload: Bytes::from(text) })
@@ -68,10 +68,10 @@ impl Frame {
 }
 
 /// Returns the associated data of a frame.
-fn place_of(cipher: &Cipher, header: &FrameHeader) -> Vec<u8> {
+fn frame_aad(cipher: &Cipher, header: &FrameHeader) -> Vec<u8> {
     let [kind, codec] = header.kind.ordinals();
     let form = [kind, codec, u8::from(header.compressed), XCHACHA20_POLY1305];
-    cipher.place(
+    cipher.associated_data(
         "sessionlog v1 frame",
         &[
             &form,

@@ -18,14 +18,14 @@ use bincode::{
 };
 
 use super::{
-    bytes::{Fields, file_header, open_file_header},
+    bytes::{FieldReader, file_header, open_file_header},
     cipher::XCHACHA20_POLY1305,
-    control::Lineage,
-    damage::Damage,
+    control::ForkParent,
+    damage::LostRange,
     encoding::{decode_front, decode_text, decode_value, encode_value},
     error::Fault,
     keyring::{STORED_BYTES, StoredKey},
-    stage::{Stage, StageV4},
+    stage::{LifeStage, StageV4},
     work::WorkSummary,
 };
 
@@ -52,9 +52,9 @@ pub struct Entry {
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) archived_at: Option<i64>,
-    /// Time since which an operator holds it, so that it neither expires nor is deleted.
+    /// Time since which an operator holds the session: it neither expires nor is deleted.
     pub(crate) held_at: Option<i64>,
-    pub(crate) stage: Stage,
+    pub(crate) stage: LifeStage,
     /// Whole seconds from `updated_at` to its last use, by the store's count of time
     /// (store::lifetime); rounded up, so that nothing expires early. Negative if the clock was
     /// ahead of that count.
@@ -66,22 +66,22 @@ pub struct Entry {
     pub(crate) control_chain: [u8; 32],
     pub(crate) bytes: u64,
     pub(crate) segments: Vec<SegmentEntry>,
-    pub(crate) damage: Vec<Damage>,
+    pub(crate) damage: Vec<LostRange>,
     /// Number of its key in `keys/`; 0 in a plaintext store.
     pub(crate) key: u64,
     /// Redacted events, in order of position; empty once the session was erased.
     pub(crate) redacted: Vec<Redaction>,
-    /// Summary of its notes and leases.
+    /// Summary of the session's notes and leases.
     pub(crate) work: WorkSummary,
     /// Point that a fork continues from; `None` for other sessions.
-    pub(crate) lineage: Option<Lineage>,
+    pub(crate) lineage: Option<ForkParent>,
 }
 
 /// Redaction of an event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct Redaction {
     pub(crate) position: u64,
-    /// True once no file contains its body.
+    /// True once no file contains the body of the event.
     pub(crate) cleared: bool,
 }
 
@@ -93,13 +93,13 @@ pub struct SegmentEntry {
     pub(crate) sealed: bool,
     /// Bytes known to be durable; bytes beyond are not evidence of damage.
     pub(crate) bytes: u64,
-    /// Position after its last durable event.
+    /// Position after the last durable event.
     pub(crate) end: u64,
 }
 
 impl SegmentEntry {
-    /// Returns true if it has no event: with control records alone its end equals its base, so the
-    /// next segment of the same start would get the same name.
+    /// Returns true if the segment has no event: with control records alone its end equals its
+    /// base, and the next segment of the same start would get the same name.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.base == self.end
@@ -190,7 +190,7 @@ impl Entry {
         bytes
     }
 
-    /// Returns true if its numbers are within bounds, so that counting up does not overflow.
+    /// Returns true if all numbers are at most `COUNT_MAX`, so that counting up does not overflow.
     pub(super) fn is_sound(&self) -> bool {
         let below = |number: u64| number <= COUNT_MAX;
         let whole = |one: &SegmentEntry| one.base <= one.end && below(one.end) && below(one.bytes);
@@ -199,7 +199,7 @@ impl Entry {
             && [self.work.fence, self.work.notes].into_iter().all(below)
     }
 
-    /// Returns true if it has damage that no operator accepted: the session rejects appends.
+    /// Returns true if some damage is not accepted by an operator: the session rejects appends.
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.damage.iter().any(|damage| damage.accepted_at.is_none())
@@ -209,28 +209,28 @@ impl Entry {
 /// Packed entry of an evicted session: its encoding without tenant and user, which many sessions
 /// share. Clones share the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Packed(Arc<[u8]>);
+pub struct PackedEntry(Arc<[u8]>);
 
 /// Fields of an entry that a listing needs, borrowed from a packed entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed<'a> {
-    /// The session's id.
+pub struct ListingFields<'a> {
+    /// Id of the session.
     pub session: &'a str,
     /// Workspace of the session.
     pub workspace: Option<&'a str>,
     /// Time of creation, in microseconds.
     pub created_at: i64,
-    /// True if it was archived.
+    /// True if the session is archived.
     pub archived: bool,
-    /// True if it was deleted or expired.
+    /// True if the session was deleted or has expired.
     pub gone: bool,
 }
 
-impl Packed {
+impl PackedEntry {
     /// Packs an entry whose encoding is `bytes`.
     #[must_use]
     pub fn from_entry(entry: &Entry, bytes: &[u8]) -> Self {
-        let names = names(&entry.tenant, &entry.user);
+        let names = encode_scope(&entry.tenant, &entry.user);
         match bytes.strip_prefix(names.as_slice()) {
             Some(rest) => Self(rest.into()),
             // A length read from disk may be encoded in more bytes than necessary.
@@ -238,15 +238,15 @@ impl Packed {
         }
     }
 
-    /// Returns the entry's encoding; the caller supplies the scope.
+    /// Returns the encoding of the entry in the given scope.
     #[must_use]
     pub fn encode(&self, tenant: &str, user: &str) -> Vec<u8> {
-        let mut bytes = names(tenant, user);
+        let mut bytes = encode_scope(tenant, user);
         bytes.extend_from_slice(&self.0);
         bytes
     }
 
-    /// Decodes the entry; the caller supplies the scope.
+    /// Decodes the entry in the given scope.
     ///
     /// # Panics
     /// Never: a packed entry always decodes.
@@ -260,7 +260,7 @@ impl Packed {
     /// # Panics
     /// Never: a packed entry always decodes.
     #[must_use]
-    pub fn session(&self) -> &str {
+    pub fn session_id(&self) -> &str {
         decode_text(&self.0).expect("what was packed begins with an id")
     }
 
@@ -269,7 +269,7 @@ impl Packed {
     /// # Panics
     /// Never: a packed entry always decodes.
     #[must_use]
-    pub fn life(&self) -> (&str, [u8; 16]) {
+    pub fn identity(&self) -> (&str, [u8; 16]) {
         let (life, _) = decode_front(&self.0).expect("what was packed begins with these");
         life
     }
@@ -279,23 +279,23 @@ impl Packed {
     /// # Panics
     /// Never: a packed entry always decodes.
     #[must_use]
-    pub fn listed(&self) -> Listed<'_> {
+    pub fn listing_fields(&self) -> ListingFields<'_> {
         type Pairs<'a> = Vec<(&'a str, &'a str)>;
         type Front<'a> = (&'a str, [u8; 16], Option<&'a str>, Pairs<'a>, Option<&'a str>);
         type Times<'a> = (Option<u64>, Option<&'a str>, i64, i64, Option<i64>);
         type Ends = (Option<i64>, Option<i64>, Option<i64>);
-        let ((told, times, ends), _): ((Front<'_>, Times<'_>, Ends), usize) =
+        let ((front, times, ends), _): ((Front<'_>, Times<'_>, Ends), usize) =
             decode_front(&self.0).expect("what was packed is an entry behind its scope");
-        let (session, _, _, _, workspace) = told;
+        let (session, _, _, _, workspace) = front;
         let (_, _, created_at, _, archived_at) = times;
         let (deleted_at, _, expired_at) = ends;
         let (archived, gone) = (archived_at.is_some(), deleted_at.or(expired_at).is_some());
-        Listed { session, workspace, created_at, archived, gone }
+        ListingFields { session, workspace, created_at, archived, gone }
     }
 }
 
 /// Encodes the first fields of an entry: tenant and user.
-fn names(tenant: &str, user: &str) -> Vec<u8> {
+fn encode_scope(tenant: &str, user: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_value(&(tenant, user), &mut bytes);
     bytes
@@ -345,10 +345,10 @@ impl StoreFile {
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..bytes.len().min(STORE_BYTES)).unwrap_or_default();
         let mut fields = open_file_header(STORE_MAGIC, FORMAT, header)?;
-        Self::fields(&mut fields).ok_or(Fault::Short)?
+        Self::decode_fields(&mut fields).ok_or(Fault::Short)?
     }
 
-    fn fields(fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+    fn decode_fields(fields: &mut FieldReader<'_>) -> Option<Result<Self, Fault>> {
         let (id, created_at) = (fields.array()?, fields.i64()?);
         let [cipher, ..] = fields.array::<8>()?;
         let keys = match cipher {
@@ -357,7 +357,7 @@ impl StoreFile {
                 let current = StoredKey::decode(fields)?;
                 let previous = fields.bytes(STORED_BYTES)?;
                 let there = previous.iter().any(|byte| *byte != 0);
-                let previous = StoredKey::decode(&mut Fields(previous)).filter(|_| there);
+                let previous = StoredKey::decode(&mut FieldReader(previous)).filter(|_| there);
                 Some(StoreKeys { current, previous })
             }
             other => {
@@ -372,7 +372,7 @@ impl StoreFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::{End, Ending};
+    use crate::log::{EndReason, SessionEnd};
 
     /// Returns an entry without optional values.
     fn plain() -> Entry {
@@ -390,7 +390,7 @@ mod tests {
             updated_at: 2,
             archived_at: None,
             held_at: None,
-            stage: Stage::Alive,
+            stage: LifeStage::Alive,
             used_after: 0,
             tail: 1,
             end_lsn: 1,
@@ -410,7 +410,7 @@ mod tests {
     fn a_packed_entry_has_the_values_of_the_entry() {
         let pairs = [("k", "v"), ("key", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         let plain = plain();
-        let told = Entry {
+        let full = Entry {
             title: Some("a line".repeat(100)),
             metadata: pairs.into(),
             workspace: Some("w".to_owned()),
@@ -421,7 +421,7 @@ mod tests {
             held_at: Some(4),
             used_after: -86_400,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
-            damage: vec![Damage {
+            damage: vec![LostRange {
                 from: 1,
                 to: 2,
                 reason: "torn".to_owned(),
@@ -430,7 +430,7 @@ mod tests {
             key: 300,
             redacted: vec![Redaction { position: 7, cleared: true }],
             work: WorkSummary { fence: 300, until: Some(-1), notes: 9, ..WorkSummary::default() },
-            lineage: Some(Lineage {
+            lineage: Some(ForkParent {
                 parent: "p".repeat(128),
                 incarnation: [3; 16],
                 position: u64::MAX,
@@ -438,23 +438,24 @@ mod tests {
             }),
             ..plain.clone()
         };
-        let end = |how, at| Stage::Ended(End { how, at });
-        let erased = Ending::Erased { unfinished: true };
+        let end = |how, at| LifeStage::Ended(SessionEnd { how, at });
+        let erased = EndReason::Erased { unfinished: true };
         let erased = Entry { stage: end(erased, -1), ..plain.clone() };
-        let expired = Entry { stage: end(Ending::Expired, 7), held_at: Some(1), ..plain.clone() };
-        for entry in [plain, told, erased, expired] {
-            let packed = Packed::from_entry(&entry, &entry.encode());
+        let expired =
+            Entry { stage: end(EndReason::Expired, 7), held_at: Some(1), ..plain.clone() };
+        for entry in [plain, full, erased, expired] {
+            let packed = PackedEntry::from_entry(&entry, &entry.encode());
             assert_eq!(packed.entry(&entry.tenant, &entry.user), entry);
-            assert_eq!(packed.session(), entry.session);
-            assert_eq!(packed.life(), (entry.session.as_str(), entry.incarnation));
-            let listed = Listed {
+            assert_eq!(packed.session_id(), entry.session);
+            assert_eq!(packed.identity(), (entry.session.as_str(), entry.incarnation));
+            let listed = ListingFields {
                 session: &entry.session,
                 workspace: entry.workspace.as_deref(),
                 created_at: entry.created_at,
                 archived: entry.archived_at.is_some(),
                 gone: !entry.stage.is_alive(),
             };
-            assert_eq!(packed.listed(), listed);
+            assert_eq!(packed.listing_fields(), listed);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::env::unreadable;
+use crate::env::is_unreadable;
 
 /// Fault in bytes read from disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -68,7 +68,7 @@ pub enum LogError {
     Fault {
         /// Byte offset of the fault.
         byte_offset: u64,
-        /// The fault.
+        /// Fault in them.
         fault: Fault,
     },
 }
@@ -83,19 +83,19 @@ impl From<LogError> for io::Error {
 }
 
 impl LogError {
-    /// Returns true if the device could not read it.
+    /// Returns true if the device could not read the bytes.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         match self {
-            Self::Io(error) => unreadable(error),
+            Self::Io(error) => is_unreadable(error),
             Self::Fault { fault, .. } => *fault == Fault::Unreadable,
         }
     }
 
-    /// Returns [`Self::is_unreadable`] of a [`LogError`] that was converted to an [`io::Error`].
+    /// Returns [`Self::is_unreadable`] for an [`io::Error`] that may have been a [`LogError`].
     #[must_use]
-    pub fn was_unreadable(error: &io::Error) -> bool {
+    pub fn is_unreadable_io(error: &io::Error) -> bool {
         let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Self>());
-        unreadable(error) || inner.is_some_and(Self::is_unreadable)
+        is_unreadable(error) || inner.is_some_and(Self::is_unreadable)
     }
 }

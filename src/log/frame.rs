@@ -17,16 +17,16 @@ use bytes::Bytes;
 
 pub use super::encoding::PAYLOAD_BYTES_MAX;
 use super::{
-    Chain,
-    bytes::{Fields, checksum},
-    cipher::{Encrypted, KeyNumber, XCHACHA20_POLY1305},
+    ChainValue,
+    bytes::{FieldReader, checksum},
+    cipher::{FrameEncryption, KeyNumber, XCHACHA20_POLY1305},
     columns,
     error::Fault,
     payload::{self, Layout},
     record::Record,
 };
 use crate::{
-    env::planted::{Defect, planted},
+    env::planted::{Defect, is_planted},
     event::{Event, Lsn, Position, Range, SessionHash},
 };
 
@@ -50,7 +50,7 @@ const CODEC_COLUMNS_V1: u8 = 2;
 const COMPRESSION_NONE: u8 = 0;
 const COMPRESSION_ZSTD: u8 = 1;
 const CIPHER_NONE: u8 = 0;
-const NO_KEY: Encrypted = Encrypted { key: KeyNumber(0), nonce: [0; 24] };
+const NO_KEY: FrameEncryption = FrameEncryption { key: KeyNumber(0), nonce: [0; 24] };
 /// Blocks are written in the background, mostly once: level 5 takes half the time and 3 % more
 /// space, level 12 six times the time and 1 % less space (docs/decisions/0021).
 const ZSTD_LEVEL: i32 = 9;
@@ -117,15 +117,15 @@ pub struct FrameHeader {
     pub first_position: Position,
     /// Hash of the session that the records belong to.
     pub session: SessionHash,
-    /// The event chain before the first record.
-    pub chain: Chain,
-    /// The control chain before the first record.
-    pub control_chain: Chain,
+    /// Event chain before the first record.
+    pub chain: ChainValue,
+    /// Control chain before the first record.
+    pub control_chain: ChainValue,
     /// Log sequence number that a copied frame takes in the journal, so that its loss leaves a gap
     /// in the numbers. 0 for every other frame.
     pub copy_lsn: Lsn,
     /// Encryption of the payload, if any.
-    pub encrypted: Option<Encrypted>,
+    pub encrypted: Option<FrameEncryption>,
 }
 
 impl FrameHeader {
@@ -143,10 +143,10 @@ impl FrameHeader {
         Lsn(self.first_lsn.0.saturating_add(u64::from(self.count)))
     }
 
-    /// Returns the first log sequence number that the frame takes in the journal, and the one after
-    /// the last: those of its records, or the copy's own.
+    /// Returns the range `[from, to)` of log sequence numbers that the frame takes in the journal:
+    /// those of its records, or the single number of a copy.
     #[must_use]
-    pub fn numbers(&self) -> (Lsn, Lsn) {
+    pub fn lsn_range(&self) -> (Lsn, Lsn) {
         match self.copy_lsn {
             Lsn(0) => (self.first_lsn, self.end_lsn()),
             Lsn(own) => (Lsn(own), Lsn(own.saturating_add(1))),
@@ -174,7 +174,7 @@ impl FrameHeader {
         let compression = if self.compressed { COMPRESSION_ZSTD } else { COMPRESSION_NONE };
         let [kind, codec] = self.kind.ordinals();
         let cipher = self.encrypted.map_or(CIPHER_NONE, |_| XCHACHA20_POLY1305);
-        let Encrypted { key, nonce } = self.encrypted.unwrap_or(NO_KEY);
+        let FrameEncryption { key, nonce } = self.encrypted.unwrap_or(NO_KEY);
         out.extend_from_slice(&[kind, codec, compression, cipher]);
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.events.to_le_bytes());
@@ -205,8 +205,8 @@ impl FrameHeader {
     /// The first [`Fault`] found; every length is checked before memory is allocated for it.
     pub fn read(salt: u64, bytes: &[u8]) -> Result<(Self, u32), Fault> {
         let header = bytes.get(..HEADER_BYTES).ok_or(Fault::Short)?;
-        let mut fields = Fields(header);
-        let parsed = Self::fields(&mut fields);
+        let mut fields = FieldReader(header);
+        let parsed = Self::decode_fields(&mut fields);
         let (length, stored, tail) = parsed.ok_or(Fault::Short)?;
         // Cheap tests first: a scan calls this function at every eighth byte.
         if length as usize > PAYLOAD_BYTES_MAX || !matches!(tail.get(4), Some(1..=3)) {
@@ -216,15 +216,18 @@ impl FrameHeader {
         if checksum(salt, &[&length.to_le_bytes(), tail]) != stored {
             return Err(Fault::HeaderChecksum);
         }
-        Self::body(length, &mut Fields(tail)).ok_or(Fault::Short)?
+        Self::decode_body(length, &mut FieldReader(tail)).ok_or(Fault::Short)?
     }
 
-    fn fields<'a>(fields: &mut Fields<'a>) -> Option<(u32, u32, &'a [u8])> {
+    fn decode_fields<'a>(fields: &mut FieldReader<'a>) -> Option<(u32, u32, &'a [u8])> {
         Some((fields.u32()?, fields.u32()?, fields.0))
     }
 
     /// Decodes the fields after the header checksum; `None` never happens for a whole header.
-    fn body(length: u32, fields: &mut Fields<'_>) -> Option<Result<(Self, u32), Fault>> {
+    fn decode_body(
+        length: u32,
+        fields: &mut FieldReader<'_>,
+    ) -> Option<Result<(Self, u32), Fault>> {
         let payload_checksum = fields.u32()?;
         let [kind, codec, compression, cipher] = fields.array()?;
         let kind = match FrameKind::from_ordinals(kind, codec) {
@@ -238,7 +241,7 @@ impl FrameHeader {
             return Some(unknown("cipher", cipher));
         }
         let (count, events) = (fields.u32()?, fields.u32()?);
-        let encrypted = Encrypted { key: KeyNumber(fields.u64()?), nonce: fields.array()? };
+        let encrypted = FrameEncryption { key: KeyNumber(fields.u64()?), nonce: fields.array()? };
         let header = Self {
             kind,
             length,
@@ -249,16 +252,16 @@ impl FrameHeader {
             synced_lsn: Lsn(fields.u64()?),
             first_position: Position(fields.u64()?),
             session: SessionHash(fields.array()?),
-            chain: Chain(fields.array()?),
-            control_chain: Chain(fields.array()?),
+            chain: ChainValue(fields.array()?),
+            control_chain: ChainValue(fields.array()?),
             copy_lsn: Lsn(fields.u64()?),
             encrypted: (cipher != CIPHER_NONE).then_some(encrypted),
         };
         Some(header.is_sound().then_some((header, payload_checksum)).ok_or(Fault::Payload))
     }
 
-    /// Returns true if its counts are consistent: memory is allocated by them, and numbers are
-    /// counted up from them, before the payload is read.
+    /// Returns true if the counts are consistent and no number overflows: before the payload is
+    /// read, memory is allocated by the counts, and numbers are counted up from them.
     fn is_sound(&self) -> bool {
         let counted = self.events <= self.count && self.count as usize <= PLAIN_BYTES_MAX;
         let follows = |first: u64, count: u32| first.checked_add(u64::from(count) + 1).is_some();
@@ -282,9 +285,9 @@ pub fn align(byte_offset: u64) -> u64 {
 /// Frame read from a file, with checksums verified.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// The header.
+    /// Decoded header.
     pub header: FrameHeader,
-    /// The payload as stored.
+    /// Payload as stored: possibly compressed and encrypted.
     pub payload: Bytes,
 }
 
@@ -301,7 +304,9 @@ impl Frame {
             return Err(Fault::Short);
         }
         let payload = bytes.slice(HEADER_BYTES..end);
-        if checksum(salt, &[&payload]) != payload_checksum && !planted(Defect::HeaderOnlyChecksum) {
+        if checksum(salt, &[&payload]) != payload_checksum
+            && !is_planted(Defect::HeaderOnlyChecksum)
+        {
             return Err(Fault::PayloadChecksum);
         }
         Ok(Self { header, payload })
@@ -317,10 +322,10 @@ impl Frame {
         let count = self.header.count as usize;
         let numbers: Vec<Lsn> = match self.header.kind {
             FrameKind::Block => {
-                let mut fields = Fields(&plain);
+                let mut fields = FieldReader(&plain);
                 (0..count).map_while(|_| fields.u64()).map(Lsn).collect()
             }
-            FrameKind::Columns => columns::numbers(&plain, count).ok_or(Fault::Payload)?,
+            FrameKind::Columns => columns::decode_lsns(&plain, count).ok_or(Fault::Payload)?,
             FrameKind::Request | FrameKind::Watermark => {
                 let first = self.header.first_lsn.0;
                 (0..count as u64).map(|n| Lsn(first.saturating_add(n))).collect()
@@ -334,11 +339,12 @@ impl Frame {
     ///
     /// # Errors
     /// [`Fault::Payload`] as for [`Self::records`]; some may have been appended then.
-    pub fn events(&self, wanted: Range, events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub fn append_events(&self, wanted: Range, events: &mut Vec<Event>) -> Result<(), Fault> {
         let (plain, at) = self.decompressed()?;
         let (count, first) = (self.header.count as usize, self.header.first_position);
         let rest = plain.slice(at..);
-        payload::events(self.layout(), &rest, count, first, wanted, events).ok_or(Fault::Payload)
+        payload::append_events(self.layout(), &rest, count, first, wanted, events)
+            .ok_or(Fault::Payload)
     }
 
     fn layout(&self) -> Layout {
@@ -353,7 +359,7 @@ impl Frame {
         }
         let plain = match self.header.compressed {
             true => Bytes::from(
-                zstd::bulk::decompress(&self.payload, plain_bytes(&self.payload))
+                zstd::bulk::decompress(&self.payload, declared_plain_bytes(&self.payload))
                     .map_err(|_| Fault::Payload)?,
             ),
             false => self.payload.clone(),
@@ -370,22 +376,22 @@ impl Frame {
 
 /// Returns true if a payload matches the checksum in its frame header, in a file with that salt.
 #[must_use]
-pub fn payload_fits(salt: u64, payload: &[u8], stored: u32) -> bool {
+pub fn payload_matches_checksum(salt: u64, payload: &[u8], stored: u32) -> bool {
     checksum(salt, &[payload]) == stored
 }
 
 /// Returns the decompressed size that the payload declares, bounded by the maximum: allocating a
 /// larger buffer would cost time for unused bytes.
-fn plain_bytes(payload: &[u8]) -> usize {
-    let said = zstd::zstd_safe::get_frame_content_size(payload).ok().flatten();
-    let said = said.and_then(|bytes| usize::try_from(bytes).ok());
-    said.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
+fn declared_plain_bytes(payload: &[u8]) -> usize {
+    let declared = zstd::zstd_safe::get_frame_content_size(payload).ok().flatten();
+    let declared = declared.and_then(|bytes| usize::try_from(bytes).ok());
+    declared.unwrap_or(PLAIN_BYTES_MAX).min(PLAIN_BYTES_MAX)
 }
 
 /// Encodes a block's payload in columns, compressed if requested and smaller. Returns the bytes and
 /// whether they are compressed.
 #[must_use]
-pub fn block_payload(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
+pub fn encode_block(records: &[(Lsn, Record)], compressed: bool) -> (Vec<u8>, bool) {
     let parts = columns::encode(records);
     let bytes: usize = parts.iter().map(Vec::len).sum();
     match compressed.then(|| compress(&parts, bytes)) {

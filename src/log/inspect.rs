@@ -12,12 +12,12 @@ use super::{
 };
 use crate::env::File;
 
-/// A journal file or segment as stored.
+/// Content of a journal file or segment, as stored.
 #[derive(Clone, Debug)]
-pub struct Inspected {
+pub struct InspectedFile {
     /// Header of the file, which depends on its kind.
     pub header: FileHeader,
-    /// Its frames and damaged ranges, in order.
+    /// Frames and damaged ranges, in order of byte offset.
     pub frames: Vec<InspectedFrame>,
     /// Byte offset of the end of the last whole frame.
     pub end: u64,
@@ -41,11 +41,11 @@ pub struct InspectedFrame {
     pub byte_offset: u64,
     /// Header of the frame; of a damaged range only if the header is whole.
     pub header: Option<FrameHeader>,
-    /// Its fault, if it has one.
+    /// Fault of the frame or range; `None` for a whole frame.
     pub fault: Option<String>,
     /// True if the payload is zeros, because its records were erased or redacted.
     pub cleared: bool,
-    /// Type and id of its events, in order; empty for damaged ranges, watermarks, control records
+    /// Type and id of each event, in order; empty for damaged ranges, watermarks, control records
     /// and encrypted frames.
     pub events: Vec<(String, String)>,
 }
@@ -54,7 +54,7 @@ pub struct InspectedFrame {
 ///
 /// # Errors
 /// If the file is neither, or cannot be read.
-pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
+pub fn inspect(file: &dyn File) -> Result<InspectedFile, LogError> {
     let length = file.len()?;
     let (header, salt, from) = match JournalHeader::read(file) {
         Ok(header) => (FileHeader::Journal(header), header.salt, journal::FRAMES_AT),
@@ -72,7 +72,7 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
         _ => (length, None),
     };
     let found = scan_file(file, salt, from, to)?;
-    let mut frames: Vec<_> = found.pieces.iter().map(piece).collect();
+    let mut frames: Vec<_> = found.pieces.iter().map(inspect_piece).collect();
     if let FileHeader::Journal(_) = header {
         for frame in frames.iter_mut().filter(|frame| frame.fault.is_some()) {
             if is_cleared(file, frame)? {
@@ -92,7 +92,7 @@ pub fn inspect(file: &dyn File) -> Result<Inspected, LogError> {
         (FileHeader::Journal(_), _) => "what an earlier use left, or a torn write".to_owned(),
         (FileHeader::Segment(_), fault) => fault.to_string(),
     });
-    Ok(Inspected { header, frames, end: found.end, rest })
+    Ok(InspectedFile { header, frames, end: found.end, rest })
 }
 
 /// Returns true if the payload of a damaged frame is all zeros.
@@ -103,7 +103,7 @@ fn is_cleared(file: &dyn File, frame: &InspectedFrame) -> Result<bool, LogError>
     Ok(payload.iter().all(|byte| *byte == 0))
 }
 
-fn piece(piece: &ScanPiece) -> InspectedFrame {
+fn inspect_piece(piece: &ScanPiece) -> InspectedFrame {
     match piece {
         ScanPiece::Bad { byte_offset, fault, header } => InspectedFrame {
             byte_offset: *byte_offset,

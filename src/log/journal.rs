@@ -13,9 +13,9 @@
 use bytes::Bytes;
 
 use super::{
-    bytes::{Fields, file_header, open_file_header},
+    bytes::{FieldReader, file_header, open_file_header},
     error::{Fault, LogError},
-    reading::{Reading, read_around},
+    reading::{FileReading, read_with_holes},
 };
 use crate::{env::File, event::Lsn};
 
@@ -86,10 +86,10 @@ impl JournalHeader {
         if header.iter().all(|byte| *byte == 0) {
             return Err(Fault::Zeros);
         }
-        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)
+        Self::decode_fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)
     }
 
-    fn fields(mut fields: Fields<'_>) -> Option<Self> {
+    fn decode_fields(mut fields: FieldReader<'_>) -> Option<Self> {
         Some(Self {
             store: fields.array()?,
             salt: fields.u64()?,
@@ -107,9 +107,9 @@ impl JournalHeader {
     /// Reads the header of a file from the first copy that is whole.
     ///
     /// # Errors
-    /// The fault of one of them if neither is whole; zeros only if both are zeros.
+    /// The fault of one copy if neither is whole; [`Fault::Zeros`] only if both are zeros.
     pub fn read(file: &dyn File) -> Result<Self, LogError> {
-        let [first, second] = copies(file)?;
+        let [first, second] = read_copies(file)?;
         first.or_else(|fault| {
             second.map_err(|other| {
                 // One copy is zeros and neither is whole: the first write to this file was torn.
@@ -124,16 +124,16 @@ impl JournalHeader {
 ///
 /// # Errors
 /// Errors of the file system.
-pub fn header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogError> {
-    Ok(copies(file)?.map(Result::ok))
+pub fn read_header_copies(file: &dyn File) -> Result<[Option<JournalHeader>; 2], LogError> {
+    Ok(read_copies(file)?.map(Result::ok))
 }
 
 /// Reads both copies of the header, each with its own fault: an unreadable copy does not hide the
 /// other one.
-fn copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError> {
-    let Reading { bytes, holes } = read_around(file, 0, FRAMES_AT)?;
+fn read_copies(file: &dyn File) -> Result<[Result<JournalHeader, Fault>; 2], LogError> {
+    let FileReading { bytes, holes } = read_with_holes(file, 0, FRAMES_AT)?;
     Ok([0, COPY_BYTES].map(|at| {
-        if holes.touch(at as u64, (at + HEADER_BYTES) as u64) {
+        if holes.overlaps(at as u64, (at + HEADER_BYTES) as u64) {
             return Err(Fault::Unreadable);
         }
         JournalHeader::decode(bytes.get(at..).unwrap_or_default())
@@ -153,8 +153,8 @@ pub fn read_cached(file: &dyn File, from: u64, to: u64) -> Option<Bytes> {
 /// # Errors
 /// Errors of the file system; [`Fault::Unreadable`] if the device cannot read a part.
 pub fn read(file: &dyn File, from: u64, to: u64) -> Result<Bytes, LogError> {
-    let Reading { bytes, holes } = read_around(file, from, to)?;
-    if holes.any() {
+    let FileReading { bytes, holes } = read_with_holes(file, from, to)?;
+    if holes.has_pages() {
         return Err(LogError::Fault { byte_offset: from, fault: Fault::Unreadable });
     }
     Ok(bytes)

@@ -4,14 +4,14 @@
 //!
 //! ```text
 //! HKDF-SHA-256 of a master key, salt = store id (none for the key id), info:
-//!   "sessionlog v1 key id"                  8 bytes   names it
-//!   "sessionlog v1 key check"              16 bytes   proves it before anything is decrypted
+//!   "sessionlog v1 key id"                  8 bytes   identifies it
+//!   "sessionlog v1 key check"              16 bytes   checks it before anything is decrypted
 //!   "sessionlog v1 store key"              32 bytes   wraps the store's own key
 //!   "sessionlog v1 tenant key" tag 16      32 bytes   wraps the keys of that tenant's sessions
 //! of the store's own key, salt = store id, info:
-//!   "sessionlog v1 tenant" tenant          16 bytes   the tag that stands for a tenant
-//!   "sessionlog v1 names of content"       32 bytes   keys what is named after content; of the
-//!                                                     store id in a store in plaintext
+//!   "sessionlog v1 tenant" tenant          16 bytes   the tag of a tenant
+//!   "sessionlog v1 names of content"       32 bytes   key of content hashes; derived from the
+//!                                                     store id in a plaintext store
 //!
 //! keys file   0  magic "SLKEYS01"   8  version u32  12  checksum u32 of 16..128  16  store id 16
 //! slot n    128·n: checksum u32 of 4..128   4  state u8: 1 a key, 2 destroyed   5  zero 3
@@ -29,7 +29,7 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::{
-    bytes::{Fields, checksum, file_header, open_file_header},
+    bytes::{FieldReader, checksum, file_header, open_file_header},
     cipher::{Cipher, KeyNumber, Nonce, TAG_BYTES},
     error::Fault,
 };
@@ -46,18 +46,18 @@ const KEYS_VERSION: u32 = 1;
 const KEY: u8 = 1;
 const DESTROYED: u8 = 2;
 
-/// Tag of a tenant next to a wrapped key: without the store's own key it does not reveal the
-/// tenant.
+/// Keyed hash of a tenant, stored with a wrapped key: without the store's own key it does not
+/// reveal the tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TenantTag(pub [u8; 16]);
 
 /// Master key in use.
-pub struct Master {
+pub struct MasterKey {
     key: Zeroizing<[u8; 32]>,
     id: KeyId,
 }
 
-impl fmt::Debug for Master {
+impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Master").field("id", &self.id).finish_non_exhaustive()
     }
@@ -70,8 +70,8 @@ fn derive<const N: usize>(key: &[u8], salt: &[u8], info: &[&[u8]]) -> Zeroizing<
     out
 }
 
-impl Master {
-    /// Creates a master key from these bytes.
+impl MasterKey {
+    /// Creates a master key from its 32 bytes.
     #[must_use]
     pub fn new(key: &[u8; 32]) -> Self {
         let id = KeyId(*derive(key, &[], &[b"sessionlog v1 key id"]));
@@ -84,25 +84,25 @@ impl Master {
         self.id
     }
 
-    fn check(&self, store: [u8; 16]) -> [u8; 16] {
+    fn derive_check(&self, store: [u8; 16]) -> [u8; 16] {
         *derive(&*self.key, &store, &[b"sessionlog v1 key check"])
     }
 
     /// Wraps the store's own key.
     #[must_use]
-    pub fn store_own(&self, own: &OwnKey, nonce: Nonce) -> StoredKey {
+    pub fn wrap_own(&self, own: &OwnKey, nonce: Nonce) -> StoredKey {
         let mut wrapped = own.key.to_vec();
-        let wrap = self.own_wrap(own.store);
-        wrap.seal(nonce, &self.own_place(&wrap, own.created_at), &mut wrapped);
-        let check = self.check(own.store);
+        let wrap = self.own_key_cipher(own.store);
+        wrap.seal(nonce, &self.own_key_aad(&wrap, own.created_at), &mut wrapped);
+        let check = self.derive_check(own.store);
         StoredKey { id: self.id, check, nonce, wrapped: array(&wrapped) }
     }
 
     /// Returns true if `stored` was wrapped under this master key: compares id and check value,
     /// without decrypting.
     #[must_use]
-    pub fn fits(&self, store: [u8; 16], stored: &StoredKey) -> bool {
-        stored.id == self.id && stored.check == self.check(store)
+    pub fn has_wrapped(&self, store: [u8; 16], stored: &StoredKey) -> bool {
+        stored.id == self.id && stored.check == self.derive_check(store)
     }
 
     /// Unwraps the store's own key.
@@ -115,22 +115,22 @@ impl Master {
         at: i64,
         stored: &StoredKey,
     ) -> Result<OwnKey, Fault> {
-        if !self.fits(store, stored) {
+        if !self.has_wrapped(store, stored) {
             return Err(Fault::Authentication);
         }
         let mut text = stored.wrapped.to_vec();
-        let wrap = self.own_wrap(store);
-        wrap.open(stored.nonce, &self.own_place(&wrap, at), &mut text)?;
+        let wrap = self.own_key_cipher(store);
+        wrap.open(stored.nonce, &self.own_key_aad(&wrap, at), &mut text)?;
         Ok(OwnKey { key: Zeroizing::new(array(&Zeroizing::new(text))), store, created_at: at })
     }
 
-    fn own_wrap(&self, store: [u8; 16]) -> Cipher {
+    fn own_key_cipher(&self, store: [u8; 16]) -> Cipher {
         let key = derive(&*self.key, &store, &[b"sessionlog v1 store key"]);
         Cipher::new(&key, store, KeyNumber::STORE)
     }
 
-    fn own_place(&self, wrap: &Cipher, created_at: i64) -> Vec<u8> {
-        wrap.place("sessionlog v1 own key", &[&self.id.0, &created_at.to_le_bytes()])
+    fn own_key_aad(&self, wrap: &Cipher, created_at: i64) -> Vec<u8> {
+        wrap.associated_data("sessionlog v1 own key", &[&self.id.0, &created_at.to_le_bytes()])
     }
 
     /// Wraps the key of a session.
@@ -144,8 +144,8 @@ impl Master {
         nonce: Nonce,
     ) -> WrappedKey {
         let mut wrapped = key.to_vec();
-        let tenant = self.tenant(store, tag, number);
-        tenant.seal(nonce, &self.key_place(&tenant, tag), &mut wrapped);
+        let tenant = self.tenant_cipher(store, tag, number);
+        tenant.seal(nonce, &self.session_key_aad(&tenant, tag), &mut wrapped);
         WrappedKey { number, tag, master: self.id, nonce, wrapped: array(&wrapped) }
     }
 
@@ -162,19 +162,19 @@ impl Master {
         if wrapped.master != self.id {
             return Err(Fault::Misplaced);
         }
-        let tenant = self.tenant(store, wrapped.tag, wrapped.number);
+        let tenant = self.tenant_cipher(store, wrapped.tag, wrapped.number);
         let mut text = wrapped.wrapped.to_vec();
-        tenant.open(wrapped.nonce, &self.key_place(&tenant, wrapped.tag), &mut text)?;
+        tenant.open(wrapped.nonce, &self.session_key_aad(&tenant, wrapped.tag), &mut text)?;
         Ok(Zeroizing::new(array(&Zeroizing::new(text))))
     }
 
-    fn tenant(&self, store: [u8; 16], tag: TenantTag, number: KeyNumber) -> Cipher {
+    fn tenant_cipher(&self, store: [u8; 16], tag: TenantTag, number: KeyNumber) -> Cipher {
         let key = derive(&*self.key, &store, &[b"sessionlog v1 tenant key", &tag.0]);
         Cipher::new(&key, store, number)
     }
 
-    fn key_place(&self, tenant: &Cipher, tag: TenantTag) -> Vec<u8> {
-        tenant.place("sessionlog v1 session key", &[&self.id.0, &tag.0])
+    fn session_key_aad(&self, tenant: &Cipher, tag: TenantTag) -> Vec<u8> {
+        tenant.associated_data("sessionlog v1 session key", &[&self.id.0, &tag.0])
     }
 }
 
@@ -192,7 +192,7 @@ impl fmt::Debug for OwnKey {
 }
 
 impl OwnKey {
-    /// Creates the own key of a store from these random bytes.
+    /// Creates the own key of a store from 32 random bytes.
     #[must_use]
     pub fn new(key: [u8; 32], store: [u8; 16], created_at: i64) -> Self {
         Self { key: Zeroizing::new(key), store, created_at }
@@ -206,7 +206,7 @@ impl OwnKey {
 
     /// Returns the tag of a tenant in `keys/`.
     #[must_use]
-    pub fn tag(&self, tenant: &str) -> TenantTag {
+    pub fn tenant_tag(&self, tenant: &str) -> TenantTag {
         let info: [&[u8]; 2] = [b"sessionlog v1 tenant", tenant.as_bytes()];
         TenantTag(*derive(&*self.key, &self.store, &info))
     }
@@ -260,7 +260,7 @@ impl StoredKey {
         out.extend_from_slice(&self.wrapped);
     }
 
-    pub(super) fn decode(fields: &mut Fields<'_>) -> Option<Self> {
+    pub(super) fn decode(fields: &mut FieldReader<'_>) -> Option<Self> {
         Some(Self {
             id: KeyId(fields.array()?),
             check: fields.array()?,
@@ -335,14 +335,17 @@ impl KeySlot {
         if slot.iter().all(|byte| *byte == 0) {
             return Ok(Self::Empty);
         }
-        let mut fields = Fields(slot);
+        let mut fields = FieldReader(slot);
         if fields.u32() != Some(checksum(0, &[slot.get(4..).unwrap_or_default()])) {
             return Err(Fault::PayloadChecksum);
         }
-        Self::fields(number, &mut fields).ok_or(Fault::Short)?
+        Self::decode_fields(number, &mut fields).ok_or(Fault::Short)?
     }
 
-    fn fields(number: KeyNumber, fields: &mut Fields<'_>) -> Option<Result<Self, Fault>> {
+    fn decode_fields(
+        number: KeyNumber,
+        fields: &mut FieldReader<'_>,
+    ) -> Option<Result<Self, Fault>> {
         let [state, ..] = fields.array::<4>()?;
         if fields.u64()? != number.0 {
             return Some(Err(Fault::Misplaced));
@@ -392,33 +395,33 @@ mod tests {
 
     const STORE: [u8; 16] = [6; 16];
 
-    fn master(byte: u8) -> Master {
-        Master::new(&[byte; 32])
+    fn master(byte: u8) -> MasterKey {
+        MasterKey::new(&[byte; 32])
     }
 
     #[test]
     fn only_the_right_master_key_unwraps_the_stores_own_key() {
         let own = OwnKey::new([3; 32], STORE, 77);
-        let stored = master(1).store_own(&own, [4; 24]);
+        let stored = master(1).wrap_own(&own, [4; 24]);
         let mut bytes = Vec::new();
         stored.encode(&mut bytes);
         assert_eq!(bytes.len(), STORED_BYTES);
-        assert_eq!(StoredKey::decode(&mut Fields(&bytes)), Some(stored));
+        assert_eq!(StoredKey::decode(&mut FieldReader(&bytes)), Some(stored));
         let read = master(1).unwrap_own(STORE, 77, &stored).expect("its own");
         assert_eq!(*read.key, [3; 32]);
-        for (told, found) in [
+        for (case, found) in [
             ("another master key", master(2).unwrap_own(STORE, 77, &stored)),
             ("another store", master(1).unwrap_own([7; 16], 77, &stored)),
             ("another time", master(1).unwrap_own(STORE, 78, &stored)),
         ] {
-            assert_eq!(found.map(drop), Err(Fault::Authentication), "{told}");
+            assert_eq!(found.map(drop), Err(Fault::Authentication), "{case}");
         }
     }
 
     #[test]
     fn a_wrapped_key_opens_only_for_its_number_tenant_store_and_master_key() {
         let own = OwnKey::new([3; 32], STORE, 77);
-        let (tag, other) = (own.tag("acme"), own.tag("Acme"));
+        let (tag, other) = (own.tenant_tag("acme"), own.tenant_tag("Acme"));
         assert_ne!(tag, other);
         let wrapped = master(1).wrap(STORE, KeyNumber(5), tag, &[9; 32], [4; 24]);
         let bytes = KeySlot::Key(wrapped).encode(KeyNumber(5));

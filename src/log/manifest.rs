@@ -6,7 +6,7 @@
 //! store <32 hex digits>
 //! at <microseconds since 1970>
 //! sessions <number>
-//! key <16 hex digits>                      the master key it is encrypted under; else: key none
+//! key <16 hex digits>                      id of the master key; in plaintext: key none
 //! file <blake3, 64 hex digits> <bytes> <path>
 //! …
 //! end <blake3 of every byte before this line>
@@ -31,13 +31,13 @@ pub struct BackupFile {
 /// Manifest of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// The store's id.
+    /// Id of the store.
     pub store: [u8; 16],
     /// Time of the backup, in microseconds since 1970.
     pub at: i64,
     /// Number of sessions in the backup.
     pub sessions: u64,
-    /// Id of the master key that it is encrypted under.
+    /// Id of the master key that the backup is encrypted under; `None` in plaintext.
     pub key: Option<KeyId>,
     /// Files of the backup, in the order in which a restore writes them.
     pub files: Vec<BackupFile>,
@@ -45,7 +45,7 @@ pub struct Manifest {
 
 /// Reason why a text is not a valid manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum NoManifest {
+pub enum ManifestError {
     /// The first line is not that of a manifest.
     #[error("the file BACKUP is none of a backup")]
     Foreign,
@@ -62,14 +62,14 @@ pub enum NoManifest {
 
 /// Incremental hash and length of a file's bytes.
 #[derive(Default)]
-pub struct Hashing {
+pub struct FileHasher {
     hasher: blake3::Hasher,
     bytes: u64,
 }
 
-impl Hashing {
-    /// Adds the next bytes.
-    pub fn take(&mut self, bytes: &[u8]) {
+impl FileHasher {
+    /// Adds the next bytes of the file.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.hasher.update(bytes);
         self.bytes += bytes.len() as u64;
     }
@@ -92,7 +92,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let mut bytes = [0; N];
     let digits = |text: &str| text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     if text.len() != 2 * N || !digits(text) {
@@ -105,7 +105,7 @@ fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 }
 
 impl Manifest {
-    /// Returns the id of the store, as text.
+    /// Returns the id of the store as 32 hex digits.
     #[must_use]
     pub fn store_id(&self) -> String {
         hex(&self.store)
@@ -135,35 +135,35 @@ impl Manifest {
     ///
     /// # Errors
     /// The reason why the text is not a valid manifest.
-    pub fn decode(text: &str) -> Result<Self, NoManifest> {
-        let (first, _) = text.split_once('\n').ok_or(NoManifest::Foreign)?;
+    pub fn decode(text: &str) -> Result<Self, ManifestError> {
+        let (first, _) = text.split_once('\n').ok_or(ManifestError::Foreign)?;
         if first != FIRST {
             let newer = first.starts_with("sessionlog backup ");
-            return Err(if newer { NoManifest::Newer } else { NoManifest::Foreign });
+            return Err(if newer { ManifestError::Newer } else { ManifestError::Foreign });
         }
-        let body = text.strip_suffix('\n').ok_or(NoManifest::Incomplete)?;
-        let at = body.rfind('\n').ok_or(NoManifest::Incomplete)? + 1;
-        let (before, last) = body.split_at_checked(at).ok_or(NoManifest::Incomplete)?;
-        let end = last.strip_prefix("end ").ok_or(NoManifest::Incomplete)?;
+        let body = text.strip_suffix('\n').ok_or(ManifestError::Incomplete)?;
+        let at = body.rfind('\n').ok_or(ManifestError::Incomplete)? + 1;
+        let (before, last) = body.split_at_checked(at).ok_or(ManifestError::Incomplete)?;
+        let end = last.strip_prefix("end ").ok_or(ManifestError::Incomplete)?;
         // Compared as text: hex digits in capitals are rejected.
         if end != blake3::hash(before.as_bytes()).to_hex().as_str() {
-            return Err(NoManifest::Damaged);
+            return Err(ManifestError::Damaged);
         }
-        Self::fields(before).ok_or(NoManifest::Damaged)
+        Self::decode_fields(before).ok_or(ManifestError::Damaged)
     }
 
-    fn fields(text: &str) -> Option<Self> {
+    fn decode_fields(text: &str) -> Option<Self> {
         let mut lines = text.lines().skip(1);
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let (store, at) = (unhex(field("store")?)?, field("at")?.parse().ok()?);
+        let (store, at) = (parse_hex(field("store")?)?, field("at")?.parse().ok()?);
         let (sessions, key) = (field("sessions")?.parse().ok()?, field("key")?);
         let key = match key {
             "none" => None,
-            id => Some(KeyId(unhex(id)?)),
+            id => Some(KeyId(parse_hex(id)?)),
         };
         let file = |line: &str| {
             let mut parts = line.strip_prefix("file ")?.splitn(3, ' ');
-            let (hash, bytes) = (unhex(parts.next()?)?, parts.next()?.parse().ok()?);
+            let (hash, bytes) = (parse_hex(parts.next()?)?, parts.next()?.parse().ok()?);
             Some(BackupFile { path: parts.next()?.to_owned(), bytes, hash })
         };
         let files = lines.map(file).collect::<Option<_>>()?;

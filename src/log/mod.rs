@@ -28,21 +28,25 @@ mod settled;
 mod stage;
 mod work;
 
-pub use chain::Chain;
-pub use cipher::{Cipher, Encrypted, Encryptor, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES};
+pub use chain::ChainValue;
+pub use cipher::{Cipher, Encryptor, FrameEncryption, KeyNumber, NONCE_BYTES, Nonce, TAG_BYTES};
 pub use control::{
-    Change, Control, Create, KnownBatch, Life, Lineage, Loss, Redact, Tombstone, batch_digest,
+    AcceptedLoss, ChangeRecord, Control, CreateRecord, ForkParent, KnownBatch, LifetimeChange,
+    RedactRecord, Tombstone, batch_digest,
 };
-pub use damage::Damage;
+pub use damage::LostRange;
 pub use derived::{
-    DERIVED_AT, DERIVED_KEY, Derived, DerivedDescription, HeldRecord, Seals, encode_derived,
+    DERIVED_AT, DERIVED_KEY, DerivedDescription, DerivedHeader, HeldRecord, Seals, encode_derived,
 };
-pub use entry::{Entry, FORMAT, Listed, Packed, Redaction, SegmentEntry, StoreFile, StoreKeys};
+pub use entry::{
+    Entry, FORMAT, ListingFields, PackedEntry, Redaction, SegmentEntry, StoreFile, StoreKeys,
+};
 pub use error::{Fault, LogError};
 pub use frame::{Frame, FrameHeader, FrameKind};
 pub use record::{REDACTED, Record, RecordBody, RecordHead, body_digest};
 pub use settled::{
-    Chunks, Delta, SETTLED_AT, Settled, decode_settled, encode_delta, settled_header,
+    Delta, GenerationEncoder, SETTLED_AT, SettledIndex, decode_settled, encode_delta,
+    settled_header,
 };
-pub use stage::{End, Ending, Stage};
+pub use stage::{EndReason, LifeStage, SessionEnd};
 pub use work::{CheckpointMark, LeaseRecord, NoteRecord, WorkSummary};

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::{
     columns,
-    record::{KIND_EVENT, REDACTED, Record, RecordV1, origin_of, rows},
+    record::{KIND_EVENT, REDACTED, Record, RecordV1, for_each_row, parse_origin},
 };
 use crate::event::{Event, EventId, EventType, Position, Range, Timestamp};
 
@@ -20,7 +20,7 @@ pub(super) enum Layout {
 /// Decodes exactly `count` records that fill `payload`; bodies share its memory.
 pub(super) fn decode(layout: Layout, payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    each(layout, payload, count, |v1| {
+    for_each_record(layout, payload, count, |v1| {
         records.push(Record::from_v1(v1, payload));
         Some(())
     })?;
@@ -30,7 +30,7 @@ pub(super) fn decode(layout: Layout, payload: &Bytes, count: usize) -> Option<Ve
 /// Appends the events of the positions `wanted` from exactly `count` records that fill `payload`,
 /// the first event at position `first`; bodies share its memory. Other records are skipped.
 #[must_use]
-pub(super) fn events(
+pub(super) fn append_events(
     layout: Layout,
     payload: &Bytes,
     count: usize,
@@ -39,7 +39,7 @@ pub(super) fn events(
     events: &mut Vec<Event>,
 ) -> Option<()> {
     let mut next = first;
-    each(layout, payload, count, |v1| {
+    for_each_record(layout, payload, count, |v1| {
         if v1.kind != KIND_EVENT {
             return Some(());
         }
@@ -52,8 +52,8 @@ pub(super) fn events(
         events.push(Event {
             position,
             id: EventId::new(v1.id).ok()?,
-            kind: known.map_or_else(|| EventType::kept(v1.name), |last| last.kind.clone()),
-            origin: origin_of(v1.origin)?,
+            kind: known.map_or_else(|| EventType::from_stored(v1.name), |last| last.kind.clone()),
+            origin: parse_origin(v1.origin)?,
             created_at: v1.created_at.map(Timestamp),
             processed_at: Timestamp(v1.processed_at),
             body: match v1.redacted {
@@ -66,14 +66,14 @@ pub(super) fn events(
 }
 
 /// Visits exactly `count` records that fill `payload`.
-fn each<'a>(
+fn for_each_record<'a>(
     layout: Layout,
     payload: &'a [u8],
     count: usize,
     visit: impl FnMut(RecordV1<'a>) -> Option<()>,
 ) -> Option<()> {
     match layout {
-        Layout::Rows => rows(payload, count, visit),
-        Layout::Columns => columns::each(payload, count, visit),
+        Layout::Rows => for_each_row(payload, count, visit),
+        Layout::Columns => columns::for_each_record(payload, count, visit),
     }
 }

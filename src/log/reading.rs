@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::error::LogError;
-use crate::env::{File, unreadable};
+use crate::env::{File, is_unreadable};
 
 /// Bytes of a page, which the file system reads at once: a bad sector makes the whole page
 /// unreadable, and each retry may cost seconds.
@@ -14,29 +14,29 @@ const PAGE_BYTES: u64 = 4096;
 /// Fill byte of unreadable pages. Zeros would look like a tail that was never written.
 const UNKNOWN: u8 = 0xdb;
 
-/// Part of a file, and its unreadable pages.
+/// Bytes read from a file, and the unreadable pages among them.
 #[derive(Clone, Debug, Default)]
-pub struct Reading {
+pub struct FileReading {
     /// The bytes; unreadable pages have a fill that no checksum matches.
     pub bytes: Bytes,
     /// Byte offsets of the pages that the device could not read.
-    pub holes: Holes,
+    pub holes: UnreadablePages,
 }
 
 /// Set of unreadable pages of a file.
 #[derive(Clone, Debug, Default)]
-pub struct Holes(BTreeSet<u64>);
+pub struct UnreadablePages(BTreeSet<u64>);
 
-impl Holes {
-    /// Returns true if the device could not read some page of `[from, to)`.
+impl UnreadablePages {
+    /// Returns true if a page of `[from, to)` is unreadable.
     #[must_use]
-    pub fn touch(&self, from: u64, to: u64) -> bool {
+    pub fn overlaps(&self, from: u64, to: u64) -> bool {
         self.0.range(from - from % PAGE_BYTES..to).next().is_some()
     }
 
-    /// Returns true if a page is unreadable.
+    /// Returns true if any page is unreadable.
     #[must_use]
-    pub fn any(&self) -> bool {
+    pub fn has_pages(&self) -> bool {
         !self.0.is_empty()
     }
 
@@ -51,23 +51,23 @@ impl Holes {
 ///
 /// # Errors
 /// Errors of the file system, except unreadable pages.
-pub fn read_around(file: &dyn File, from: u64, to: u64) -> Result<Reading, LogError> {
+pub fn read_with_holes(file: &dyn File, from: u64, to: u64) -> Result<FileReading, LogError> {
     let length = to.min(file.len()?).saturating_sub(from);
     let mut bytes = vec![0; length as usize];
-    let mut holes = Holes::default();
+    let mut holes = UnreadablePages::default();
     match file.read_at(from, &mut bytes) {
         Ok(count) => bytes.truncate(count),
-        Err(error) if unreadable(&error) => read_pages(file, from, &mut bytes, &mut holes)?,
+        Err(error) if is_unreadable(&error) => read_pages(file, from, &mut bytes, &mut holes)?,
         Err(error) => return Err(error.into()),
     }
-    Ok(Reading { bytes: bytes.into(), holes })
+    Ok(FileReading { bytes: bytes.into(), holes })
 }
 
 fn read_pages(
     file: &dyn File,
     from: u64,
     mut bytes: &mut [u8],
-    holes: &mut Holes,
+    holes: &mut UnreadablePages,
 ) -> Result<(), LogError> {
     let mut at = from;
     while !bytes.is_empty() {
@@ -75,7 +75,7 @@ fn read_pages(
         let (page, rest) = bytes.split_at_mut(count as usize);
         match file.read_at(at, page) {
             Ok(_) => {}
-            Err(error) if unreadable(&error) => {
+            Err(error) if is_unreadable(&error) => {
                 page.fill(UNKNOWN);
                 holes.0.insert(at - at % PAGE_BYTES);
             }

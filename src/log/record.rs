@@ -70,9 +70,9 @@ pub struct RecordHead<'a> {
 }
 
 impl<'a> RecordHead<'a> {
-    /// Returns the fields of an event that the store processes at `now`.
+    /// Returns the fields of the event `event` that the store processes at `now`.
     #[must_use]
-    pub fn event(event: &'a NewEvent, id: &'a EventId, now: Timestamp) -> Self {
+    pub fn from_event(event: &'a NewEvent, id: &'a EventId, now: Timestamp) -> Self {
         Self {
             kind: KIND_EVENT,
             origin: origin_ordinal(event.origin),
@@ -129,7 +129,7 @@ pub fn encode(record: &Record, out: &mut Vec<u8>) {
 #[must_use]
 pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
     let mut records = Vec::new();
-    rows(payload, count, |v1| {
+    for_each_row(payload, count, |v1| {
         records.push(Record::from_v1(v1, payload));
         Some(())
     })?;
@@ -137,7 +137,7 @@ pub fn decode(payload: &Bytes, count: usize) -> Option<Vec<Record>> {
 }
 
 /// Visits exactly `count` records that fill `payload`, stored one after the other.
-pub(super) fn rows<'a>(
+pub(super) fn for_each_row<'a>(
     payload: &'a [u8],
     count: usize,
     mut visit: impl FnMut(RecordV1<'a>) -> Option<()>,
@@ -198,7 +198,7 @@ impl Record {
         self.kind == KIND_EVENT
     }
 
-    /// Returns the time of the store's clock at which it was written.
+    /// Returns the time at which the store wrote the record.
     #[must_use]
     pub fn processed_at(&self) -> Timestamp {
         Timestamp(self.processed_at)
@@ -216,9 +216,9 @@ impl Record {
         &self.id
     }
 
-    /// Returns the bytes that the record adds to its session's size.
+    /// Returns the number of bytes that the record adds to the size of its session.
     #[must_use]
-    pub fn weight(&self) -> u64 {
+    pub fn session_bytes(&self) -> u64 {
         match &self.body {
             RecordBody::Whole { body, .. } => body.len() as u64,
             RecordBody::Redacted { .. } => 0,
@@ -238,7 +238,7 @@ fn origin_ordinal(origin: Origin) -> u8 {
     }
 }
 
-pub(super) fn origin_of(ordinal: u8) -> Option<Origin> {
+pub(super) fn parse_origin(ordinal: u8) -> Option<Origin> {
     Some(match ordinal {
         1 => Origin::User,
         2 => Origin::Model,

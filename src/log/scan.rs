@@ -10,7 +10,7 @@ use super::{
         SESSION_AT,
     },
     journal::FRAMES_AT,
-    reading::{Holes, Reading, read_around},
+    reading::{FileReading, UnreadablePages, read_with_holes},
 };
 use crate::{
     env::File,
@@ -43,7 +43,7 @@ pub enum ScanPiece {
 
 /// Result of walking a region to its end.
 #[derive(Clone, Debug)]
-pub struct Scan {
+pub struct RegionScan {
     /// Pieces in order. A bad piece without a header is always followed by another piece.
     pub pieces: Vec<ScanPiece>,
     /// Byte offset in the file of the end of the last whole frame.
@@ -65,12 +65,17 @@ struct WalkSource<'a> {
     at: u64,
     window: Bytes,
     /// Pages that the device could not read so far.
-    holes: Holes,
+    holes: UnreadablePages,
 }
 
 impl<'a> WalkSource<'a> {
     fn from_file(file: &'a dyn File, to: u64) -> Self {
-        Self { file: Some((file, to)), at: 0, window: Bytes::new(), holes: Holes::default() }
+        Self {
+            file: Some((file, to)),
+            at: 0,
+            window: Bytes::new(),
+            holes: UnreadablePages::default(),
+        }
     }
 
     /// Returns up to `count` bytes from a byte offset on, fewer at the end of the region. Bytes
@@ -81,7 +86,7 @@ impl<'a> WalkSource<'a> {
             && (from < self.at || end.min(to) > self.at + self.window.len() as u64)
         {
             let until = end.max(from.saturating_add(WINDOW_BYTES)).min(to);
-            let Reading { bytes, holes } = read_around(file, from, until)?;
+            let FileReading { bytes, holes } = read_with_holes(file, from, until)?;
             (self.at, self.window) = (from, bytes);
             self.holes.extend(holes);
         }
@@ -93,9 +98,9 @@ impl<'a> WalkSource<'a> {
 
 /// Walks `region`, which starts at `base` in its file; `salt` is that of the file's use.
 #[must_use]
-pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
+pub fn scan(salt: u64, region: &Bytes, base: u64) -> RegionScan {
     let window = region.clone();
-    let mut source = WalkSource { file: None, at: base, window, holes: Holes::default() };
+    let mut source = WalkSource { file: None, at: base, window, holes: UnreadablePages::default() };
     let walked = collect_scan(salt, base, base + region.len() as u64, &mut source);
     walked.expect("bytes in memory are read without errors")
 }
@@ -105,11 +110,11 @@ pub fn scan(salt: u64, region: &Bytes, base: u64) -> Scan {
 ///
 /// # Errors
 /// Errors of the file system.
-pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<Scan, LogError> {
+pub fn scan_file(file: &dyn File, salt: u64, from: u64, to: u64) -> Result<RegionScan, LogError> {
     collect_scan(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to))
 }
 
-/// Walks like [`scan_file`], but passes each piece to `take`. Returns the end of the last whole
+/// Walks like [`scan_file`], but passes each piece to `visit`. Returns the end of the last whole
 /// frame, and the fault after the last piece.
 ///
 /// # Errors
@@ -118,9 +123,9 @@ pub fn walk_file(
     file: &dyn File,
     salt: u64,
     (from, to): (u64, u64),
-    take: &mut dyn FnMut(ScanPiece),
+    visit: &mut dyn FnMut(ScanPiece),
 ) -> Result<(u64, Option<Fault>), LogError> {
-    walk(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to), take)
+    walk(salt, from, to.min(file.len()?), &mut WalkSource::from_file(file, to), visit)
 }
 
 fn collect_scan(
@@ -128,10 +133,10 @@ fn collect_scan(
     from: u64,
     to: u64,
     source: &mut WalkSource<'_>,
-) -> Result<Scan, LogError> {
+) -> Result<RegionScan, LogError> {
     let mut pieces = Vec::new();
     let (end, rest) = walk(salt, from, to, source, &mut |piece| pieces.push(piece))?;
-    Ok(Scan { pieces, end, rest })
+    Ok(RegionScan { pieces, end, rest })
 }
 
 fn walk(
@@ -139,7 +144,7 @@ fn walk(
     from: u64,
     to: u64,
     source: &mut WalkSource<'_>,
-    take: &mut dyn FnMut(ScanPiece),
+    visit: &mut dyn FnMut(ScanPiece),
 ) -> Result<(u64, Option<Fault>), LogError> {
     let (mut at, mut end) = (from, from);
     // After a watermark, the next frame follows directly, or none does.
@@ -159,37 +164,37 @@ fn walk(
                 at += frame.header.stride();
                 end = at;
                 idle = frame.header.kind == FrameKind::Watermark;
-                take(ScanPiece::Frame { byte_offset, frame });
+                visit(ScanPiece::Frame { byte_offset, frame });
                 continue;
             }
             Err(fault) => fault,
         };
-        if let Some((byte_offset, frame)) = watermark_behind(salt, at, source)? {
+        if let Some((byte_offset, frame)) = read_watermark_after(salt, at, source)? {
             at = byte_offset + frame.header.stride();
             (end, idle) = (at, true);
-            take(ScanPiece::Frame { byte_offset, frame });
+            visit(ScanPiece::Frame { byte_offset, frame });
             continue;
         }
-        let asked = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
-        let unread = source.holes.touch(at, at + asked as u64);
+        let wanted = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
+        let unread = source.holes.overlaps(at, at + wanted as u64);
         let fault = if unread { Fault::Unreadable } else { fault };
         // The length in a header is not trusted if the payload is wrong: it may be a header from
         // another offset, with frames within its supposed payload.
-        let next = next_whole(salt, at, to, source)?;
+        let next = find_next_whole(salt, at, to, source)?;
         let bad = header.ok();
         let Some(next) = next.or(bad.map(|header| at + header.stride())) else {
             let boundary = at.next_multiple_of(WATERMARK_ALIGN_BYTES);
-            let unread = !idle && source.holes.touch(boundary, boundary + HEADER_BYTES as u64);
+            let unread = !idle && source.holes.overlaps(boundary, boundary + HEADER_BYTES as u64);
             return Ok((end, Some(if unread { Fault::Unreadable } else { fault })));
         };
-        take(ScanPiece::Bad { byte_offset: at, fault, header: bad });
+        visit(ScanPiece::Bad { byte_offset: at, fault, header: bad });
         at = next;
     }
     Ok((end, None))
 }
 
-/// Returns the watermark at the next boundary, if it records that the previous frame ended here.
-fn watermark_behind(
+/// Reads the watermark at the next boundary, if it records that the previous frame ended at `here`.
+fn read_watermark_after(
     salt: u64,
     here: u64,
     source: &mut WalkSource<'_>,
@@ -198,14 +203,14 @@ fn watermark_behind(
     let gap = (boundary - here) as usize;
     let bytes = source.get(here, gap + HEADER_BYTES)?;
     let frame = bytes.get(gap..).and_then(|_| Frame::read(salt, &bytes.slice(gap..)).ok());
-    let vouches = |frame: &Frame| {
+    let covers = |frame: &Frame| {
         frame.header.kind == FrameKind::Watermark && frame.header.first_position == Position(here)
     };
-    Ok(frame.filter(vouches).map(|frame| (boundary, frame)))
+    Ok(frame.filter(covers).map(|frame| (boundary, frame)))
 }
 
-/// Returns the byte offset of the first whole frame after a bad one, or of the first whole header.
-fn next_whole(
+/// Finds the byte offset of the first whole frame header after a bad frame.
+fn find_next_whole(
     salt: u64,
     bad: u64,
     to: u64,
@@ -233,12 +238,12 @@ fn next_whole(
     Ok(None)
 }
 
-/// Returns the byte offset up to which the frames of a journal file are whole, each directly after
-/// the other, in the use with this salt.
+/// Returns the byte offset where the first run of whole frames of a journal file ends, in the use
+/// with this salt.
 #[must_use]
-pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
+pub fn whole_end_offset(bytes: &Bytes, salt: u64) -> u64 {
     let region = bytes.slice(bytes.len().min(FRAMES_AT as usize)..);
-    let Scan { pieces, end, .. } = scan(salt, &region, FRAMES_AT);
+    let RegionScan { pieces, end, .. } = scan(salt, &region, FRAMES_AT);
     let bad = pieces.iter().find_map(|piece| match piece {
         ScanPiece::Bad { byte_offset, .. } => Some(*byte_offset),
         ScanPiece::Frame { .. } => None,
@@ -250,7 +255,7 @@ pub fn whole_to(bytes: &Bytes, salt: u64) -> u64 {
 /// whole or not. `wanted` selects them by the log sequence numbers of their records: the first, and
 /// the one after the last.
 #[must_use]
-pub fn payloads_of(
+pub fn find_payloads(
     bytes: &[u8],
     session: SessionHash,
     wanted: &dyn Fn(u64, u64) -> bool,
@@ -283,7 +288,7 @@ pub fn payloads_of(
 /// of the previous frame to the watermark. They may hold bytes of earlier uses, without a header
 /// that names their session.
 #[must_use]
-pub fn gaps_of(bytes: &[u8], salt: u64) -> Vec<(usize, usize)> {
+pub fn find_watermark_gaps(bytes: &[u8], salt: u64) -> Vec<(usize, usize)> {
     let boundaries = (FRAMES_AT as usize..bytes.len()).step_by(WATERMARK_ALIGN_BYTES as usize);
     let gap = |at: usize| {
         let (header, _) = FrameHeader::read(salt, bytes.get(at..)?).ok()?;

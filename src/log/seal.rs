@@ -22,13 +22,13 @@
 use bytes::Bytes;
 
 use super::{
-    Chain,
-    bytes::{Fields, checksum},
+    ChainValue,
+    bytes::{FieldReader, checksum},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES},
     control::{Control, KnownBatch},
     encoding::{decode_value, encode_value},
     error::{Fault, LogError},
-    frame::{Frame, FrameHeader, FrameKind, block_payload},
+    frame::{Frame, FrameHeader, FrameKind, encode_block},
     journal::read,
     record::Record,
     segment::{FRAMES_AT, FrameIndex, SegmentHeader, name_hash},
@@ -45,37 +45,37 @@ const BLOCK_RECORDS: usize = 64;
 const BLOCK_BYTES: u64 = 1 << 20;
 const FOOTER_BYTES: usize = 192;
 /// Number of bytes in a footer from the version to the checksum of the tables.
-const FOOTER_SAID: usize = 144 - 16;
+const FOOTER_AUTHENTICATED_BYTES: usize = 144 - 16;
 const INDEX_BYTES: usize = 48;
 const ID_BYTES: usize = 24;
 const MAGIC: [u8; 8] = *b"SLSEALF1";
 /// Version of a footer with a table of ids.
-const NAMED: u32 = 1;
+const WITH_IDS: u32 = 1;
 /// Version of a footer without a table of ids: a lookup of an id reads the block.
-const NAMELESS: u32 = 2;
+const WITHOUT_IDS: u32 = 2;
 
 /// Decoded tables of a sealed segment.
 #[derive(Clone, Debug)]
-pub struct Sealed {
-    /// Its blocks, in order.
+pub struct SealedTables {
+    /// Blocks, in order.
     pub index: Vec<FrameIndex>,
     /// Batch keys that were live when it was sealed, with the time they were written.
     pub batches: Vec<(Timestamp, KnownBatch)>,
-    /// Position after its last event.
+    /// Position after the last event.
     pub end: Position,
-    /// Log sequence number of its last record.
+    /// Log sequence number of the last record.
     pub last_lsn: Lsn,
-    /// The event chain after its last record.
-    pub chain: Chain,
-    /// The control chain after its last record.
-    pub control_chain: Chain,
-    /// True if it has no table of ids: a lookup of an id reads the block.
-    pub nameless: bool,
+    /// Event chain after the last record.
+    pub chain: ChainValue,
+    /// Control chain after the last record.
+    pub control_chain: ChainValue,
+    /// True if there is no table of ids: a lookup of an id reads the block.
+    pub without_ids: bool,
     ids: Bytes,
 }
 
 /// Builder of a sealed segment.
-struct Builder<'a> {
+struct SealBuilder<'a> {
     header: SegmentHeader,
     compressed: bool,
     encryptor: Option<Encryptor<'a>>,
@@ -87,13 +87,13 @@ struct Builder<'a> {
     position: Position,
     last_lsn: Lsn,
     records: u64,
-    chain: Chain,
-    control_chain: Chain,
+    chain: ChainValue,
+    control_chain: ChainValue,
 }
 
-/// Encodes a sealed segment of `records`, in order, the first of them the header's first. Its table
-/// of batches also gets those that are `known`; batch keys older than `keys_from` are left out.
-/// With `compressed`, a block is compressed if that makes it smaller.
+/// Encodes a sealed segment of `records`, in order; `header` describes the first one. Adds the
+/// batches of `known` to the table of batch keys, and omits keys older than `keys_from`. With
+/// `compressed`, compresses each block that gets smaller by it.
 #[must_use]
 pub fn seal(
     header: SegmentHeader,
@@ -105,7 +105,7 @@ pub fn seal(
 ) -> Vec<u8> {
     let header = SegmentHeader { key: encryptor.map(|one| one.cipher.number()), ..header };
     let known = known.into_iter().filter(|(time, _)| *time >= keys_from);
-    let mut builder = Builder {
+    let mut builder = SealBuilder {
         header,
         compressed,
         encryptor,
@@ -126,20 +126,20 @@ pub fn seal(
         let mut bytes = 0;
         let fits = |(_, record): &&(Lsn, Record)| {
             let open = bytes < BLOCK_BYTES;
-            bytes += record.weight();
+            bytes += record.session_bytes();
             open
         };
         let count = rest.iter().take(BLOCK_RECORDS).take_while(fits).count();
-        builder.block(rest.get(..count).unwrap_or_default(), keys_from);
+        builder.add_block(rest.get(..count).unwrap_or_default(), keys_from);
         from += count;
     }
     builder.finish()
 }
 
-impl Builder<'_> {
-    fn block(&mut self, records: &[(Lsn, Record)], keys_from: Timestamp) {
+impl SealBuilder<'_> {
+    fn add_block(&mut self, records: &[(Lsn, Record)], keys_from: Timestamp) {
         let Some((first_lsn, first)) = records.first() else { return };
-        let (payload, compressed) = block_payload(records, self.compressed);
+        let (payload, compressed) = encode_block(records, self.compressed);
         let events = records.iter().filter(|(_, record)| record.is_event()).count();
         debug_assert!(records.len() <= BLOCK_RECORDS);
         let header = FrameHeader {
@@ -182,11 +182,11 @@ impl Builder<'_> {
         self.records += 1;
         if record.is_event() {
             self.ids.push((name_hash(record.id()), self.position.0));
-            self.chain = self.chain.after(self.position.0, record);
+            self.chain = self.chain.with_record(self.position.0, record);
             self.position = self.position.plus(1);
             return;
         }
-        self.control_chain = self.control_chain.after(lsn.0, record);
+        self.control_chain = self.control_chain.with_record(lsn.0, record);
         if let Some(Control::Batch(batch)) = record.to_control()
             && record.processed_at() >= keys_from
         {
@@ -198,14 +198,14 @@ impl Builder<'_> {
         let tables_at = self.out.len();
         self.out.extend_from_slice(&self.index);
         // With a single block, a table of ids costs more than it saves: hashes do not compress.
-        let nameless = self.blocks == 1;
-        if nameless {
+        let without_ids = self.blocks == 1;
+        if without_ids {
             self.ids.clear();
         }
         let ids_at = self.out.len() as u64;
         assert_eq!(self.index.len() as u64, self.blocks * INDEX_BYTES as u64);
         assert!(
-            nameless || self.header.base.plus(self.ids.len() as u64) == self.position,
+            without_ids || self.header.base.plus(self.ids.len() as u64) == self.position,
             "a table of ids has every event"
         );
         self.ids.sort_unstable();
@@ -226,14 +226,14 @@ impl Builder<'_> {
         let mut tables = self.out.split_off(tables_at);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
             tables =
-                cipher.seal_detached(nonce(), &tables_place(cipher, &self.header, &body), tables);
+                cipher.seal_with_nonce(nonce(), &tables_aad(cipher, &self.header, &body), tables);
         }
         let tables_checksum = checksum(self.header.salt, &[&tables]);
         self.out.append(&mut tables);
         body.extend_from_slice(&tables_checksum.to_le_bytes());
         assert!(body.len() <= FOOTER_BYTES - 16, "the fields of a footer have fixed widths");
         body.resize(FOOTER_BYTES - 16, 0);
-        let version = if nameless { NAMELESS } else { NAMED };
+        let version = if without_ids { WITHOUT_IDS } else { WITH_IDS };
         self.out.extend_from_slice(&MAGIC);
         let sum = footer_checksum(self.header.salt, version, &body);
         self.out.extend_from_slice(&sum.to_le_bytes());
@@ -244,16 +244,16 @@ impl Builder<'_> {
 }
 
 /// Returns the associated data of a segment's tables: its header and its footer.
-fn tables_place(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u8> {
+fn tables_aad(cipher: &Cipher, header: &SegmentHeader, footer: &[u8]) -> Vec<u8> {
     let header = header.encode();
     let header = header.get(16..).unwrap_or_default();
-    let footer = footer.get(..FOOTER_SAID).unwrap_or_default();
-    cipher.place("sessionlog v1 tables", &[header, footer])
+    let footer = footer.get(..FOOTER_AUTHENTICATED_BYTES).unwrap_or_default();
+    cipher.associated_data("sessionlog v1 tables", &[header, footer])
 }
 
-struct Footer {
+struct SealFooter {
     /// Bytes as stored, from byte 16 to the checksum of the tables.
-    said: Bytes,
+    authenticated: Bytes,
     blocks: u64,
     ids: u64,
     index_at: u64,
@@ -261,19 +261,19 @@ struct Footer {
     batches_at: u64,
     end: Position,
     last_lsn: Lsn,
-    chain: Chain,
-    control_chain: Chain,
+    chain: ChainValue,
+    control_chain: ChainValue,
     tables_checksum: u32,
-    nameless: bool,
+    without_ids: bool,
 }
 
-fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
-    let mut fields = Fields(bytes);
+fn decode_footer(salt: u64, bytes: &Bytes) -> Option<Result<SealFooter, Fault>> {
+    let mut fields = FieldReader(bytes);
     if fields.array()? != MAGIC {
         return Some(Err(Fault::Magic));
     }
     let (stored, version) = (fields.u32()?, fields.u32()?);
-    if !matches!(version, NAMED | NAMELESS) {
+    if !matches!(version, WITH_IDS | WITHOUT_IDS) {
         return Some(Err(Fault::Unknown { what: "footer version", value: version }));
     }
     if footer_checksum(salt, version, fields.0) != stored {
@@ -281,8 +281,8 @@ fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
     }
     let [blocks, ids, index_at, ids_at, batches_at, end, last_lsn, _records] =
         [(); 8].map(|()| fields.u64().unwrap_or_default());
-    Some(Ok(Footer {
-        said: bytes.slice(16..16 + FOOTER_SAID),
+    Some(Ok(SealFooter {
+        authenticated: bytes.slice(16..16 + FOOTER_AUTHENTICATED_BYTES),
         blocks,
         ids,
         index_at,
@@ -290,10 +290,10 @@ fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
         batches_at,
         end: Position(end),
         last_lsn: Lsn(last_lsn),
-        chain: Chain(fields.array()?),
-        control_chain: Chain(fields.array()?),
+        chain: ChainValue(fields.array()?),
+        control_chain: ChainValue(fields.array()?),
         tables_checksum: fields.u32()?,
-        nameless: version == NAMELESS || fields.u32()? != 0,
+        without_ids: version == WITHOUT_IDS || fields.u32()? != 0,
     }))
 }
 
@@ -301,18 +301,19 @@ fn footer(salt: u64, bytes: &Bytes) -> Option<Result<Footer, Fault>> {
 /// up.
 fn footer_checksum(salt: u64, version: u32, body: &[u8]) -> u32 {
     match version {
-        NAMED => checksum(salt, &[body]),
+        WITH_IDS => checksum(salt, &[body]),
         _ => checksum(salt, &[&version.to_le_bytes(), body]),
     }
 }
 
-impl Footer {
+impl SealFooter {
     /// Reads the footer of a sealed segment of `length` bytes; also returns its byte offset.
     fn read(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<(Self, u64), LogError> {
         let footer_at = length.saturating_sub(FOOTER_BYTES as u64);
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
         let bytes = read(file, footer_at, length)?;
-        let found = footer(header.salt, &bytes).ok_or(wrong(Fault::Short))?.map_err(wrong)?;
+        let found =
+            decode_footer(header.salt, &bytes).ok_or(wrong(Fault::Short))?.map_err(wrong)?;
         let more = header.key.map_or(0, |_| NONCE_BYTES + TAG_BYTES) as u64;
         let ordered = FRAMES_AT <= found.index_at
             && found.blocks.checked_mul(INDEX_BYTES as u64)
@@ -331,10 +332,10 @@ impl Footer {
 /// # Errors
 /// Errors of the file system, or the fault of the footer.
 pub fn frames_end(file: &dyn File, header: &SegmentHeader, length: u64) -> Result<u64, LogError> {
-    Footer::read(file, header, length).map(|(footer, _)| footer.index_at)
+    SealFooter::read(file, header, length).map(|(footer, _)| footer.index_at)
 }
 
-impl Sealed {
+impl SealedTables {
     /// Reads the tables of a sealed segment of `length` bytes.
     ///
     /// # Errors
@@ -345,7 +346,7 @@ impl Sealed {
         length: u64,
         cipher: Option<&Cipher>,
     ) -> Result<Self, LogError> {
-        let (found, footer_at) = Footer::read(file, header, length)?;
+        let (found, footer_at) = SealFooter::read(file, header, length)?;
         let wrong = |fault| LogError::Fault { byte_offset: footer_at, fault };
         header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
         let mut tables = read(file, found.index_at, footer_at)?;
@@ -354,31 +355,31 @@ impl Sealed {
             return Err(damaged(Fault::PayloadChecksum));
         }
         if let Some(cipher) = cipher {
-            let place = tables_place(cipher, header, &found.said);
-            tables = cipher.open_detached(&place, &tables).map_err(damaged)?.into();
+            let aad = tables_aad(cipher, header, &found.authenticated);
+            tables = cipher.open_with_nonce(&aad, &tables).map_err(damaged)?.into();
         }
-        let sealed = Self::tables(&found, &tables).ok_or(wrong(Fault::Payload))?;
+        let sealed = Self::decode_tables(&found, &tables).ok_or(wrong(Fault::Payload))?;
         let whole = sealed.is_contiguous(header.base, found.index_at);
         whole.then_some(sealed).ok_or(damaged(Fault::Payload))
     }
 
-    /// Returns true if its blocks follow each other, from the first frame to the index, and their
-    /// events from `base` to its end: readers that use the index rely on both.
+    /// Returns true if the blocks are contiguous from the first frame to the index, and their
+    /// positions from `base` to the end: readers that use the index rely on both.
     fn is_contiguous(&self, base: Position, index_at: u64) -> bool {
-        let behind = |(at, position): (u64, Position), block: &FrameIndex| {
+        let follow = |(at, position): (u64, Position), block: &FrameIndex| {
             let follows = (block.byte_offset, block.first_position) == (at, position)
                 && block.events <= block.count;
-            follows.then(|| (block.behind(), block.end()))
+            follows.then(|| (block.next_offset(), block.end_position()))
         };
-        let end = self.index.iter().try_fold((FRAMES_AT, base), behind);
+        let end = self.index.iter().try_fold((FRAMES_AT, base), follow);
         end == Some((index_at, self.end))
     }
 
-    fn tables(footer: &Footer, tables: &Bytes) -> Option<Self> {
+    fn decode_tables(footer: &SealFooter, tables: &Bytes) -> Option<Self> {
         let ids_at = usize::try_from(footer.ids_at - footer.index_at).ok()?;
         let batches_at = usize::try_from(footer.batches_at - footer.index_at).ok()?;
         let mut index = Vec::new();
-        let mut fields = Fields(tables.get(..ids_at)?);
+        let mut fields = FieldReader(tables.get(..ids_at)?);
         for _ in 0..footer.blocks {
             index.push(FrameIndex {
                 byte_offset: fields.u64()?,
@@ -399,19 +400,19 @@ impl Sealed {
             last_lsn: footer.last_lsn,
             chain: footer.chain,
             control_chain: footer.control_chain,
-            nameless: footer.nameless,
+            without_ids: footer.without_ids,
             ids: tables.slice(ids_at..batches_at),
         })
     }
 
-    /// Returns the position of the event whose id has that hash.
+    /// Finds the position of the event whose id has the hash `hash`.
     #[must_use]
-    pub fn find(&self, hash: &[u8; 16]) -> Option<Position> {
+    pub fn find_id(&self, hash: &[u8; 16]) -> Option<Position> {
         let entry = |n: usize| self.ids.get(n * ID_BYTES..(n + 1) * ID_BYTES);
         let (mut low, mut high) = (0, self.ids.len() / ID_BYTES);
         while low < high {
             let middle = low + (high - low) / 2;
-            let mut fields = Fields(entry(middle)?);
+            let mut fields = FieldReader(entry(middle)?);
             let found: [u8; 16] = fields.array()?;
             match found.cmp(hash) {
                 std::cmp::Ordering::Less => low = middle + 1,

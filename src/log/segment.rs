@@ -14,8 +14,8 @@
 use bytes::Bytes;
 
 use super::{
-    Chain,
-    bytes::{Fields, file_header, open_file_header},
+    ChainValue,
+    bytes::{FieldReader, file_header, open_file_header},
     cipher::{KeyNumber, XCHACHA20_POLY1305},
     error::{Fault, LogError},
     journal::read,
@@ -35,7 +35,7 @@ const VERSION: u32 = 1;
 pub struct SegmentHeader {
     /// Id of the store.
     pub store: [u8; 16],
-    /// Salt of its checksums.
+    /// Salt of the frames' checksums.
     pub salt: u64,
     /// Hash of the session that the records belong to.
     pub session: SessionHash,
@@ -43,15 +43,15 @@ pub struct SegmentHeader {
     pub base: Position,
     /// Number of the start that wrote it.
     pub start: u64,
-    /// Log sequence number of its first record.
+    /// Log sequence number of the first record.
     pub first_lsn: Lsn,
-    /// The event chain before its first record.
-    pub chain: Chain,
-    /// The control chain before its first record.
-    pub control_chain: Chain,
-    /// True if it is sealed.
+    /// Event chain before the first record.
+    pub chain: ChainValue,
+    /// Control chain before the first record.
+    pub control_chain: ChainValue,
+    /// True if the segment is sealed.
     pub sealed: bool,
-    /// Number of the key that it is encrypted under; `None` in plaintext.
+    /// Number of the key that the segment is encrypted under; `None` in plaintext.
     pub key: Option<KeyNumber>,
 }
 
@@ -83,10 +83,10 @@ impl SegmentHeader {
     /// The fault of the header.
     pub fn decode(bytes: &[u8]) -> Result<Self, Fault> {
         let header = bytes.get(..FRAMES_AT as usize).ok_or(Fault::Short)?;
-        Self::fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)?
+        Self::decode_fields(open_file_header(MAGIC, VERSION, header)?).ok_or(Fault::Short)?
     }
 
-    fn fields(mut fields: Fields<'_>) -> Option<Result<Self, Fault>> {
+    fn decode_fields(mut fields: FieldReader<'_>) -> Option<Result<Self, Fault>> {
         let mut header = Self {
             store: fields.array()?,
             salt: fields.u64()?,
@@ -94,8 +94,8 @@ impl SegmentHeader {
             base: Position(fields.u64()?),
             start: fields.u64()?,
             first_lsn: Lsn(fields.u64()?),
-            chain: Chain(fields.array()?),
-            control_chain: Chain(fields.array()?),
+            chain: ChainValue(fields.array()?),
+            control_chain: ChainValue(fields.array()?),
             sealed: fields.u8()? != 0,
             key: None,
         };
@@ -115,12 +115,12 @@ impl SegmentHeader {
     /// Checks that the segment is encrypted under the given key, or in plaintext for `None`.
     ///
     /// # Errors
-    /// The mismatch.
+    /// The fault that describes the mismatch.
     pub fn check_key(&self, key: Option<KeyNumber>) -> Result<(), Fault> {
         match (key, self.key) {
             (None, Some(_)) => Err(Fault::Encrypted),
             (Some(_), None) => Err(Fault::Plaintext),
-            (ours, theirs) => (ours == theirs).then_some(()).ok_or(Fault::Misplaced),
+            (given, stored) => (given == stored).then_some(()).ok_or(Fault::Misplaced),
         }
     }
 
@@ -134,7 +134,7 @@ impl SegmentHeader {
     }
 }
 
-/// Returns the directory of a session's segments: one of 256, never one per session.
+/// Returns the directory of a session's segments: one of 256 that all sessions share.
 #[must_use]
 pub fn directory(session: SessionHash) -> String {
     let [first, ..] = session.0;
@@ -148,9 +148,9 @@ pub fn path(session: SessionHash, base: Position, start: u64, sealed: bool) -> S
     format!("{}/{session}-{:020}-{start:010}.{end}", directory(session), base.0)
 }
 
-/// Returns the session and the start in the name of a segment's file; `None` for any other name.
+/// Parses the name of a segment file: returns its session and start; `None` for any other name.
 #[must_use]
-pub fn of_name(name: &str) -> Option<(SessionHash, u64)> {
+pub fn parse_name(name: &str) -> Option<(SessionHash, u64)> {
     let (front, sealed) = match name.strip_suffix(".sealed") {
         Some(front) => (front, true),
         None => (name.strip_suffix(".seg")?, false),
@@ -175,22 +175,22 @@ pub struct FrameIndex {
     pub events: u32,
     /// Number of records.
     pub count: u32,
-    /// Log sequence number of its first record.
+    /// Log sequence number of the first record.
     pub first_lsn: Lsn,
-    /// Time at which its first record was processed.
+    /// Time at which the store processed the first record.
     pub first_time: Timestamp,
 }
 
 impl FrameIndex {
-    /// Returns the position after its last event.
+    /// Returns the position after the last event of the frame.
     #[must_use]
-    pub fn end(&self) -> Position {
+    pub fn end_position(&self) -> Position {
         self.first_position.plus(u64::from(self.events))
     }
 
     /// Returns the byte offset where the next frame may start.
     #[must_use]
-    pub fn behind(&self) -> u64 {
+    pub fn next_offset(&self) -> u64 {
         self.byte_offset.saturating_add(u64::from(self.stride))
     }
 }

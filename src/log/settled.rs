@@ -16,7 +16,7 @@ use bincode::{Decode, Encode};
 use bytes::Bytes;
 
 use super::{
-    bytes::{Fields, checksum, file_header, open_file_header},
+    bytes::{FieldReader, checksum, file_header, open_file_header},
     cipher::{Cipher, Encryptor, NONCE_BYTES, TAG_BYTES, XCHACHA20_POLY1305},
     encoding::{PAYLOAD_BYTES_MAX, decode_front, encode_value},
     entry::Entry,
@@ -91,7 +91,7 @@ pub fn encode_delta(
     encryptor: Option<Encryptor<'_>>,
 ) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut chunks = Chunks::new((salt, at), generation, delta, encryptor);
+    let mut chunks = GenerationEncoder::new((salt, at), generation, delta, encryptor);
     for entry in &delta.entries {
         chunks.push(&entry.encode(), &mut out);
     }
@@ -100,7 +100,7 @@ pub fn encode_delta(
 }
 
 /// Encoder of a generation whose entries are added one by one.
-pub struct Chunks<'a> {
+pub struct GenerationEncoder<'a> {
     salt: u64,
     /// Byte offset of the next chunk.
     at: u64,
@@ -111,7 +111,7 @@ pub struct Chunks<'a> {
     entries: Vec<u8>,
 }
 
-impl<'a> Chunks<'a> {
+impl<'a> GenerationEncoder<'a> {
     /// Creates the encoder of a generation with the fields of `delta`, without its entries. Its
     /// first chunk goes to the byte offset `at`.
     #[must_use]
@@ -128,18 +128,18 @@ impl<'a> Chunks<'a> {
     /// Adds an entry encoded by [`Entry::encode`]. A full chunk is appended to `out` first.
     pub fn push(&mut self, entry: &[u8], out: &mut Vec<u8>) {
         if self.entries.len() >= CHUNK_BYTES {
-            self.chunk(true, out);
+            self.write_chunk(true, out);
         }
         self.entries.extend_from_slice(entry);
         self.count += 1;
     }
 
-    /// Ends the generation: appends its last chunk to `out`.
+    /// Finishes the generation: appends its last chunk to `out`.
     pub fn finish(mut self, out: &mut Vec<u8>) {
-        self.chunk(false, out);
+        self.write_chunk(false, out);
     }
 
-    fn chunk(&mut self, more: bool, out: &mut Vec<u8>) {
+    fn write_chunk(&mut self, more: bool, out: &mut Vec<u8>) {
         let mut value = Vec::with_capacity(self.entries.len() + 256);
         encode_value(&ChunkV2 { more, delta: self.delta.clone() }, &mut value);
         // The list of entries is the last field; an empty list is encoded as one byte.
@@ -147,8 +147,8 @@ impl<'a> Chunks<'a> {
         encode_value(&std::mem::take(&mut self.count), &mut value);
         value.append(&mut self.entries);
         if let Some(Encryptor { cipher, nonce }) = self.encryptor {
-            let place = place(cipher, self.salt, self.generation, self.at);
-            value = cipher.seal_detached(nonce(), &place, value);
+            let aad = chunk_aad(cipher, self.salt, self.generation, self.at);
+            value = cipher.seal_with_nonce(nonce(), &aad, value);
         }
         let mut payload = self.generation.to_le_bytes().to_vec();
         payload.append(&mut value);
@@ -166,10 +166,10 @@ impl<'a> Chunks<'a> {
     }
 }
 
-fn place(cipher: &Cipher, salt: u64, generation: u64, at: u64) -> Vec<u8> {
+fn chunk_aad(cipher: &Cipher, salt: u64, generation: u64, at: u64) -> Vec<u8> {
     let fields = [salt, generation, at].map(u64::to_le_bytes);
     let [salt, generation, at] = &fields;
-    cipher.place("sessionlog v1 settled", &[salt, generation, at])
+    cipher.associated_data("sessionlog v1 settled", &[salt, generation, at])
 }
 
 impl Delta {
@@ -180,7 +180,7 @@ impl Delta {
 
 /// Index of the whole generations of a settled file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettledIndex {
     /// Salt of the chunks' checksums.
     pub salt: u64,
     /// Number of the last whole generation; 0 for none.
@@ -197,9 +197,9 @@ pub struct Settled {
     pub times: Vec<(i64, i64)>,
 }
 
-impl Settled {
+impl SettledIndex {
     /// Finds the generations of a settled file up to the first one that is not whole.
-    /// [`Self::entries`] reads the entries.
+    /// [`Self::for_each_entry`] reads the entries.
     ///
     /// # Errors
     /// Errors of the file system, or the fault of the header.
@@ -210,7 +210,7 @@ impl Settled {
     ) -> Result<Self, LogError> {
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
         let header = read(0, HEADER_BYTES as u64)?;
-        let (salt, encrypted) = salt_of(store, &header).map_err(wrong)?;
+        let (salt, encrypted) = decode_header(store, &header).map_err(wrong)?;
         match (encrypted, cipher) {
             (true, None) => return Err(wrong(Fault::Encrypted)),
             (false, Some(_)) => return Err(wrong(Fault::Plaintext)),
@@ -219,7 +219,7 @@ impl Settled {
         let first = HEADER_BYTES as u64;
         let mut settled = Self { salt, last_at: first, end: first, ..Self::default() };
         let (mut at, mut from) = (first, first);
-        while let Some(chunk) = Chunk::read(salt, at, cipher, read)? {
+        while let Some(chunk) = SettledChunk::read(salt, at, cipher, read)? {
             at = chunk.next;
             if chunk.more {
                 continue;
@@ -236,30 +236,30 @@ impl Settled {
         Ok(settled)
     }
 
-    /// Passes the entries in the order written, each with the byte offset of its chunk and its
-    /// encoding. Of several entries of a session and incarnation, the last is valid.
+    /// Passes every entry in the order written, with the byte offset of its chunk and its
+    /// encoding, to `visit`. Of several entries of a session and incarnation, the last is valid.
     ///
     /// # Errors
     /// Errors of the file system; a fault if the file changed since [`Self::read`].
-    pub fn entries(
+    pub fn for_each_entry(
         &self,
         cipher: Option<&Cipher>,
         read: Source<'_>,
-        take: &mut dyn FnMut(u64, Entry, &[u8]),
+        visit: &mut dyn FnMut(u64, Entry, &[u8]),
     ) -> Result<(), LogError> {
         let mut at = HEADER_BYTES as u64;
         while at < self.end {
-            let gone = |fault| LogError::Fault { byte_offset: at, fault };
-            let chunk = Chunk::read(self.salt, at, cipher, read)?
-                .ok_or_else(|| gone(Fault::PayloadChecksum))?;
+            let wrong = |fault| LogError::Fault { byte_offset: at, fault };
+            let chunk = SettledChunk::read(self.salt, at, cipher, read)?
+                .ok_or_else(|| wrong(Fault::PayloadChecksum))?;
             let mut rest: &[u8] = &chunk.entries;
             for _ in 0..chunk.count {
                 let found: Option<(Entry, usize)> = decode_front(rest);
                 let found = found.filter(|(entry, _)| entry.is_sound());
-                let (entry, used) = found.ok_or_else(|| gone(Fault::Payload))?;
-                let (bytes, behind) = rest.split_at_checked(used).ok_or(gone(Fault::Payload))?;
-                take(at, entry, bytes);
-                rest = behind;
+                let (entry, used) = found.ok_or_else(|| wrong(Fault::Payload))?;
+                let (bytes, after) = rest.split_at_checked(used).ok_or(wrong(Fault::Payload))?;
+                visit(at, entry, bytes);
+                rest = after;
             }
             at = chunk.next;
         }
@@ -269,7 +269,7 @@ impl Settled {
 
 /// Decodes a header. Its version is repeated where the checksum covers it, since an entry must not
 /// be decoded in another version's layout. Returns the salt, and whether the chunks are encrypted.
-fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
+fn decode_header(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
     let header = header.get(..HEADER_BYTES).ok_or(Fault::Short)?;
     let mut fields = open_file_header(MAGIC, VERSION, header)?;
     if fields.array() != Some(store) {
@@ -287,7 +287,7 @@ fn salt_of(store: [u8; 16], header: &[u8]) -> Result<(u64, bool), Fault> {
     }
 }
 
-struct Chunk {
+struct SettledChunk {
     generation: u64,
     more: bool,
     /// Fields of the generation, without entries.
@@ -298,7 +298,7 @@ struct Chunk {
     next: u64,
 }
 
-impl Chunk {
+impl SettledChunk {
     /// Reads the chunk at a byte offset; returns `None` if it is not whole.
     fn read(
         salt: u64,
@@ -307,7 +307,7 @@ impl Chunk {
         read: Source<'_>,
     ) -> Result<Option<Self>, LogError> {
         let header = read(at, at + CHUNK_HEADER_BYTES)?;
-        let mut fields = Fields(&header);
+        let mut fields = FieldReader(&header);
         let (Some(length), Some(stored)) = (fields.u32(), fields.u32()) else { return Ok(None) };
         if length as usize > CHUNK_STORED_MAX {
             return Ok(None);
@@ -319,18 +319,18 @@ impl Chunk {
         {
             return Ok(None);
         }
-        let Some(generation) = Fields(&payload).u64() else { return Ok(None) };
+        let Some(generation) = FieldReader(&payload).u64() else { return Ok(None) };
         let mut value = payload.slice(8..);
         if let Some(cipher) = cipher {
-            match cipher.open_detached(&place(cipher, salt, generation, at), &value) {
+            match cipher.open_with_nonce(&chunk_aad(cipher, salt, generation, at), &value) {
                 Ok(plain) => value = plain.into(),
                 Err(_) => return Ok(None),
             }
         }
-        Ok(Self::fields(generation, &value, frame::align(end)))
+        Ok(Self::decode_fields(generation, &value, frame::align(end)))
     }
 
-    fn fields(generation: u64, value: &Bytes, next: u64) -> Option<Self> {
+    fn decode_fields(generation: u64, value: &Bytes, next: u64) -> Option<Self> {
         type Fixed = (bool, bool, u64, u64, u64, u64, (i64, i64, i64), u64);
         let (fixed, used): (Fixed, usize) = decode_front(value)?;
         let (more, clean, start, order, byte_offset, lsn, (at, counted, seen), count) = fixed;
@@ -341,27 +341,30 @@ impl Chunk {
     }
 }
 
-/// Reads a settled file from memory: the state of the store, and its entries as stored.
+/// Decodes a settled file in memory: its index, and all entries in the order written.
 ///
 /// # Errors
 /// The fault of the file.
-pub fn decode_settled(store: [u8; 16], bytes: &Bytes) -> Result<(Settled, Vec<Entry>), LogError> {
+pub fn decode_settled(
+    store: [u8; 16],
+    bytes: &Bytes,
+) -> Result<(SettledIndex, Vec<Entry>), LogError> {
     let read = |from: u64, to: u64| {
-        let place = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-        Ok(bytes.slice(place(from)..place(to)))
+        let clamp = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        Ok(bytes.slice(clamp(from)..clamp(to)))
     };
-    let settled = Settled::read(store, None, &read)?;
+    let settled = SettledIndex::read(store, None, &read)?;
     let mut entries = Vec::new();
-    settled.entries(None, &read, &mut |_, entry, _| entries.push(entry))?;
+    settled.for_each_entry(None, &read, &mut |_, entry, _| entries.push(entry))?;
     Ok((settled, entries))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::Damage;
+    use crate::log::LostRange;
     use crate::log::SegmentEntry;
-    use crate::log::{CheckpointMark, End, Ending, Stage, WorkSummary};
+    use crate::log::{CheckpointMark, EndReason, LifeStage, SessionEnd, WorkSummary};
 
     fn entry(n: usize) -> Entry {
         let long = "x".repeat(2_000);
@@ -380,7 +383,7 @@ mod tests {
             updated_at: -1,
             archived_at: None,
             held_at: None,
-            stage: Stage::Reclaimed(End { how: Ending::Deleted, at: 3 }),
+            stage: LifeStage::Reclaimed(SessionEnd { how: EndReason::Deleted, at: 3 }),
             used_after: -2,
             tail: 9,
             end_lsn: 12,
@@ -388,7 +391,12 @@ mod tests {
             control_chain: [2; 32],
             bytes: 5,
             segments: vec![SegmentEntry { base: 0, start: 1, sealed: true, bytes: 9, end: 9 }],
-            damage: vec![Damage { from: 1, to: 2, reason: "torn".to_owned(), accepted_at: None }],
+            damage: vec![LostRange {
+                from: 1,
+                to: 2,
+                reason: "torn".to_owned(),
+                accepted_at: None,
+            }],
             key: 8,
             redacted: Vec::new(),
             work: WorkSummary {

@@ -3,27 +3,27 @@
 
 /// Stage in the life cycle of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
+pub enum LifeStage {
     /// Callers may read the session.
     #[default]
     Alive,
     /// Callers can no longer read the session. Its files stay until its grace period ends.
-    Ended(End),
+    Ended(SessionEnd),
     /// The grace period has ended: the entry stays until the files are removed.
-    Reclaimed(End),
+    Reclaimed(SessionEnd),
 }
 
 /// How and when a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct End {
-    pub(crate) how: Ending,
+pub struct SessionEnd {
+    pub(crate) how: EndReason,
     /// Time of the end, in microseconds by the store's clock.
     pub(crate) at: i64,
 }
 
 /// Reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum EndReason {
     /// It was idle for its retention. It can be restored until its grace period ends.
     Expired,
     /// A caller deleted it. It can be restored until its grace period ends.
@@ -37,58 +37,59 @@ pub enum Ending {
     },
 }
 
-impl Stage {
+impl LifeStage {
     /// Returns how and when the session ended; `None` while it is alive.
     #[must_use]
-    pub fn end(self) -> Option<End> {
+    pub fn end(self) -> Option<SessionEnd> {
         match self {
             Self::Alive => None,
             Self::Ended(end) | Self::Reclaimed(end) => Some(end),
         }
     }
 
-    /// Returns true if callers may read it.
+    /// Returns true if callers may read the session.
     #[must_use]
     pub fn is_alive(self) -> bool {
         self == Self::Alive
     }
 
-    /// Returns true if its grace period has ended.
+    /// Returns true if the grace period has ended.
     #[must_use]
     pub fn is_reclaimed(self) -> bool {
         matches!(self, Self::Reclaimed(_))
     }
 
-    /// Returns true if a caller can restore it.
+    /// Returns true if a caller can restore the session.
     #[must_use]
     pub fn is_restorable(self) -> bool {
-        let ends = |end: End| matches!(end.how, Ending::Expired | Ending::Deleted);
+        let ends = |end: SessionEnd| matches!(end.how, EndReason::Expired | EndReason::Deleted);
         !self.is_reclaimed() && self.end().is_some_and(ends)
     }
 
-    /// Returns true if it was discarded or erased: it cannot be restored.
+    /// Returns true if the session was discarded or erased: it cannot be restored.
     #[must_use]
     pub fn is_discarded(self) -> bool {
-        let ends = |end: End| matches!(end.how, Ending::Discarded | Ending::Erased { .. });
+        let ends =
+            |end: SessionEnd| matches!(end.how, EndReason::Discarded | EndReason::Erased { .. });
         self.end().is_some_and(ends)
     }
 
-    /// Returns true if it is unreadable for good.
+    /// Returns true if the session was erased: it is unreadable for good.
     #[must_use]
     pub fn is_erased(self) -> bool {
-        self.end().is_some_and(|end| matches!(end.how, Ending::Erased { .. }))
+        self.end().is_some_and(|end| matches!(end.how, EndReason::Erased { .. }))
     }
 
-    /// Returns true if it was erased and a file may still hold bytes of it.
+    /// Returns true if the session was erased and a file may still hold bytes of it.
     #[must_use]
     pub fn is_erasing(self) -> bool {
-        self.end().is_some_and(|end| end.how == Ending::Erased { unfinished: true })
+        self.end().is_some_and(|end| end.how == EndReason::Erased { unfinished: true })
     }
 
-    /// Ends the session for the reason `how`; an erased session stays erased.
-    pub(crate) fn end_by(&mut self, how: Ending, at: i64) {
+    /// Marks the session as ended for the reason `how`; an erased session stays erased.
+    pub(crate) fn mark_ended(&mut self, how: EndReason, at: i64) {
         if !self.is_erased() {
-            self.set_end(End { how, at });
+            self.set_end(SessionEnd { how, at });
         }
     }
 
@@ -96,7 +97,7 @@ impl Stage {
     pub(crate) fn finish_erasure(&mut self) {
         assert!(self.is_erased(), "only an erasure is finished");
         if let Some(end) = self.end() {
-            self.set_end(End { how: Ending::Erased { unfinished: false }, ..end });
+            self.set_end(SessionEnd { how: EndReason::Erased { unfinished: false }, ..end });
         }
     }
 
@@ -105,7 +106,7 @@ impl Stage {
         *self = self.end().map_or(Self::Alive, Self::Reclaimed);
     }
 
-    fn set_end(&mut self, end: End) {
+    fn set_end(&mut self, end: SessionEnd) {
         *self = if self.is_reclaimed() { Self::Reclaimed(end) } else { Self::Ended(end) };
     }
 }
@@ -121,14 +122,15 @@ pub(super) struct StageV4 {
     pub(super) redacted: bool,
 }
 
-impl From<Stage> for StageV4 {
-    fn from(stage: Stage) -> Self {
-        let at = |ends: &[Ending]| stage.end().filter(|end| ends.contains(&end.how));
-        let at = |ends: &[Ending]| at(ends).map(|end| end.at);
-        let [unfinished, finished] = [true, false].map(|unfinished| Ending::Erased { unfinished });
+impl From<LifeStage> for StageV4 {
+    fn from(stage: LifeStage) -> Self {
+        let at = |ends: &[EndReason]| stage.end().filter(|end| ends.contains(&end.how));
+        let at = |ends: &[EndReason]| at(ends).map(|end| end.at);
+        let [unfinished, finished] =
+            [true, false].map(|unfinished| EndReason::Erased { unfinished });
         Self {
-            deleted_at: at(&[Ending::Deleted, Ending::Discarded, unfinished, finished]),
-            expired_at: at(&[Ending::Expired, Ending::Deleted]),
+            deleted_at: at(&[EndReason::Deleted, EndReason::Discarded, unfinished, finished]),
+            expired_at: at(&[EndReason::Expired, EndReason::Deleted]),
             reclaimed: stage.is_reclaimed(),
             erased_at: at(&[unfinished, finished]),
             redacted: stage.is_erasing(),
@@ -138,18 +140,18 @@ impl From<Stage> for StageV4 {
 
 impl StageV4 {
     /// Returns the stage; `None` if a living session is marked as reclaimed.
-    pub(super) fn stage(self) -> Option<Stage> {
+    pub(super) fn stage(self) -> Option<LifeStage> {
         let how = match (self.erased_at, self.deleted_at, self.expired_at) {
-            (Some(at), _, _) => Some((Ending::Erased { unfinished: self.redacted }, at)),
-            (None, Some(at), Some(_)) => Some((Ending::Deleted, at)),
-            (None, Some(at), None) => Some((Ending::Discarded, at)),
-            (None, None, Some(at)) => Some((Ending::Expired, at)),
+            (Some(at), _, _) => Some((EndReason::Erased { unfinished: self.redacted }, at)),
+            (None, Some(at), Some(_)) => Some((EndReason::Deleted, at)),
+            (None, Some(at), None) => Some((EndReason::Discarded, at)),
+            (None, None, Some(at)) => Some((EndReason::Expired, at)),
             (None, None, None) => None,
         };
-        match how.map(|(how, at)| End { how, at }) {
-            Some(end) if self.reclaimed => Some(Stage::Reclaimed(end)),
-            Some(end) => Some(Stage::Ended(end)),
-            None => (!self.reclaimed).then_some(Stage::Alive),
+        match how.map(|(how, at)| SessionEnd { how, at }) {
+            Some(end) if self.reclaimed => Some(LifeStage::Reclaimed(end)),
+            Some(end) => Some(LifeStage::Ended(end)),
+            None => (!self.reclaimed).then_some(LifeStage::Alive),
         }
     }
 }
@@ -160,33 +162,40 @@ mod tests {
 
     #[test]
     fn a_stage_round_trips() {
-        let erased = |unfinished| Ending::Erased { unfinished };
-        let mut stages = vec![Stage::Alive];
-        for how in
-            [Ending::Expired, Ending::Deleted, Ending::Discarded, erased(true), erased(false)]
-        {
-            stages.extend([Stage::Ended, Stage::Reclaimed].map(|stage| stage(End { how, at: 7 })));
+        let erased = |unfinished| EndReason::Erased { unfinished };
+        let mut stages = vec![LifeStage::Alive];
+        for how in [
+            EndReason::Expired,
+            EndReason::Deleted,
+            EndReason::Discarded,
+            erased(true),
+            erased(false),
+        ] {
+            stages.extend(
+                [LifeStage::Ended, LifeStage::Reclaimed]
+                    .map(|stage| stage(SessionEnd { how, at: 7 })),
+            );
         }
         for stage in stages {
             assert_eq!(StageV4::from(stage).stage(), Some(stage));
         }
-        let reclaimed = StageV4 { reclaimed: true, ..Stage::Alive.into() };
+        let reclaimed = StageV4 { reclaimed: true, ..LifeStage::Alive.into() };
         assert_eq!(reclaimed.stage(), None);
     }
 
     #[test]
-    fn an_erased_or_reclaimed_session_stays_so_when_it_ends_again() {
-        let mut stage = Stage::Alive;
+    fn an_erased_stage_ignores_later_ends_and_a_reclaimed_one_stays_reclaimed() {
+        let mut stage = LifeStage::Alive;
         stage.reclaim();
-        assert_eq!(stage, Stage::Alive);
-        stage.end_by(Ending::Expired, 1);
+        assert_eq!(stage, LifeStage::Alive);
+        stage.mark_ended(EndReason::Expired, 1);
         assert!(stage.is_restorable());
         stage.reclaim();
         assert!(!stage.is_restorable());
-        stage.end_by(Ending::Erased { unfinished: true }, 2);
-        stage.end_by(Ending::Deleted, 3);
+        stage.mark_ended(EndReason::Erased { unfinished: true }, 2);
+        stage.mark_ended(EndReason::Deleted, 3);
         stage.finish_erasure();
-        let end = End { how: Ending::Erased { unfinished: false }, at: 2 };
-        assert_eq!(stage, Stage::Reclaimed(end));
+        let end = SessionEnd { how: EndReason::Erased { unfinished: false }, at: 2 };
+        assert_eq!(stage, LifeStage::Reclaimed(end));
     }
 }

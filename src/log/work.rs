@@ -8,7 +8,7 @@ use crate::event::NoteKind;
 /// Record of a note. Frozen: another layout gets another kind of record.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct NoteRecord {
-    /// Ordinal of its kind.
+    /// Ordinal of the note's kind, see [`Self::ordinal`].
     pub(crate) kind: u8,
     /// Position that the note names.
     pub(crate) position: u64,
@@ -63,24 +63,24 @@ pub struct WorkSummary {
     pub(crate) key: Option<[u8; 16]>,
     /// Number of notes.
     pub(crate) notes: u64,
-    /// The last checkpoint.
+    /// Last checkpoint, if any.
     pub(crate) checkpoint: Option<CheckpointMark>,
 }
 
 /// Last checkpoint of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct CheckpointMark {
-    /// Log sequence number of its record.
+    /// Log sequence number of the checkpoint's record.
     pub(crate) lsn: u64,
-    /// Position that it names.
+    /// Position that the checkpoint names.
     pub(crate) position: u64,
-    /// True if the last checkpoint of a caller was not a final one; the store's own do not count.
+    /// True if the last checkpoint of a caller was not final; the store's checkpoints do not count.
     pub(crate) open: bool,
 }
 
 impl WorkSummary {
     /// Adds a note whose record has the log sequence number `lsn`.
-    pub fn note(&mut self, lsn: u64, note: &NoteRecord) {
+    pub fn record_note(&mut self, lsn: u64, note: &NoteRecord) {
         self.notes += 1;
         if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint()) {
             let before = self.checkpoint.is_some_and(|mark| mark.open);
@@ -90,7 +90,7 @@ impl WorkSummary {
     }
 
     /// Replaces the last lease.
-    pub fn lease(&mut self, lease: LeaseRecord) {
+    pub fn record_lease(&mut self, lease: LeaseRecord) {
         self.fence = self.fence.max(lease.fence);
         (self.until, self.key) = (lease.until, lease.key);
     }

@@ -3,23 +3,23 @@
 
 use std::sync::Arc;
 
-use super::local::Local;
+use super::local::LocalSettings;
 use crate::{
     access::Principal,
     api::{
         error::ErrorBody,
         handoff::{RestoredAnswer, SaveRequest, SavedAnswer},
     },
-    client::{Client, ClientError, Request},
+    client::{Client, ClientError, HttpRequest},
     event::Origin,
-    service::{Caller, Code, Service, ServiceError, Via},
+    service::{Caller, ClientIdentity, Code, Service, ServiceError},
     verbs::{
         OwnerInfo,
-        tools::{self, AtFront, Tool, ToolCall},
+        tools::{self, FrontEndPart, Tool, ToolCall},
     },
     wire::{
         handoff::saved_texts,
-        tools::{Failure, via},
+        tools::{ToolFailure, via},
     },
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
@@ -30,7 +30,7 @@ pub(super) struct ToolRequest {
     pub(super) name: &'static str,
     /// JSON text of the arguments.
     pub(super) arguments: String,
-    pub(super) via: Via,
+    pub(super) via: ClientIdentity,
     /// The authenticated caller, if the transport has one.
     pub(super) who: Option<Arc<Principal>>,
 }
@@ -38,19 +38,19 @@ pub(super) struct ToolRequest {
 /// Executor of tool calls.
 pub(super) trait Backend: Send + Sync {
     /// Returns the structured content of the answer, as JSON text.
-    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>>;
+    fn call(&self, call: ToolRequest) -> BoxFuture<'_, Result<String, ToolFailure>>;
 }
 
 /// Executes calls by the verbs in this process.
-pub(super) struct InProcess {
+pub(super) struct LocalBackend {
     pub(super) service: Service,
     pub(super) owner: OwnerInfo,
 }
 
-impl Backend for InProcess {
-    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
+impl Backend for LocalBackend {
+    fn call(&self, call: ToolRequest) -> BoxFuture<'_, Result<String, ToolFailure>> {
         async move {
-            let ToolRequest { name, arguments, via, who } = asked;
+            let ToolRequest { name, arguments, via, who } = call;
             let answer = match who.as_deref() {
                 None => Err(ServiceError::new(
                     Code::Unauthenticated,
@@ -64,7 +64,7 @@ impl Backend for InProcess {
                     tools::call(call, name, arguments).await
                 }
             };
-            answer.map_err(|error| Failure::from(&error))
+            answer.map_err(|error| ToolFailure::from(&error))
         }
         .boxed()
     }
@@ -72,38 +72,42 @@ impl Backend for InProcess {
 
 /// Executes calls by an owner or a server, through the client, which finds or starts one and
 /// repeats a call whose answer was lost with the same idempotency key.
-pub(super) struct Forwarded {
+pub(super) struct ForwardingBackend {
     pub(super) client: Client,
-    pub(super) local: Local,
+    pub(super) local: LocalSettings,
 }
 
-impl Forwarded {
-    async fn forward_call(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
-        let mut request = Request::post(format!("/v1/tools/{}", tool.name));
+impl ForwardingBackend {
+    async fn forward_call(&self, tool: &Tool, call: &ToolRequest) -> Result<String, ToolFailure> {
+        let mut request = HttpRequest::post(format!("/v1/tools/{}", tool.name));
         if tool.is_read_only() {
-            request = request.that_only_reads();
+            request = request.read_only();
         }
-        for (name, text) in via::write(&asked.via) {
+        for (name, text) in via::write(&call.via) {
             request = request.header(name, text);
         }
-        let request = request.body(asked.arguments.clone(), "application/json");
+        let request = request.body(call.arguments.clone(), "application/json");
         self.client.text(request).await.map_err(|error| client_failure(&error))
     }
 
-    /// Saves with the hashes of the files; the answer includes the extractors' notices.
-    async fn saved(&self, tool: &Tool, mut asked: ToolRequest) -> Result<String, Failure> {
-        let request = tool.request::<SaveRequest>(&asked.arguments).ok();
+    /// Saves with the hashes of the files; adds the extractors' notices to the answer.
+    async fn save_and_extract(
+        &self,
+        tool: &Tool,
+        mut call: ToolRequest,
+    ) -> Result<String, ToolFailure> {
+        let request = tool.parse_request::<SaveRequest>(&call.arguments).ok();
         let (named, mut request) = request.unwrap_or_default();
-        if let Some(workspace) = named.or_else(|| asked.via.workspace())
+        if let Some(workspace) = named.or_else(|| call.via.workspace())
             && !request.file_references.is_empty()
         {
-            let is_own = asked.via.workspaces().contains(&workspace);
-            self.local.hash(&workspace, is_own, &mut request.file_references);
+            let is_own = call.via.workspaces().contains(&workspace);
+            self.local.hash_saved_files(&workspace, is_own, &mut request.file_references);
             let files = ("file_references", &request.file_references);
-            asked.arguments = tool.with_argument(asked.arguments, files);
+            call.arguments = tool.with_argument(call.arguments, files);
         }
-        let text = self.forward_call(tool, &asked).await?;
-        let Some(mut saved) = tool.answer_as::<SavedAnswer>(&text) else { return Ok(text) };
+        let text = self.forward_call(tool, &call).await?;
+        let Some(mut saved) = tool.parse_answer::<SavedAnswer>(&text) else { return Ok(text) };
         let said = saved_texts(&request);
         let notices = self.local.extract(&self.client, &saved.workspace, &said).await;
         if notices.is_empty() {
@@ -113,12 +117,16 @@ impl Forwarded {
         Ok(tool.with_answer(text, ("notices", &saved.notices)))
     }
 
-    /// Restores a session, and hashes the files of the answer.
-    async fn restore_and_look(&self, tool: &Tool, asked: &ToolRequest) -> Result<String, Failure> {
-        let text = self.forward_call(tool, asked).await?;
-        let Some(mut found) = tool.answer_as::<RestoredAnswer>(&text) else { return Ok(text) };
-        let is_own = asked.via.workspaces().contains(&found.workspace);
-        match self.local.look(&self.client, is_own, &mut found).await {
+    /// Restores a session, and adds the hashes of its files to the answer.
+    async fn restore_and_hash(
+        &self,
+        tool: &Tool,
+        call: &ToolRequest,
+    ) -> Result<String, ToolFailure> {
+        let text = self.forward_call(tool, call).await?;
+        let Some(mut found) = tool.parse_answer::<RestoredAnswer>(&text) else { return Ok(text) };
+        let is_own = call.via.workspaces().contains(&found.workspace);
+        match self.local.hash_restored_files(&self.client, is_own, &mut found).await {
             Ok(()) => Ok(tool.with_answer(text, ("file_references", &found.file_references))),
             Err(error) => {
                 tracing::warn!(%error, "the looks at files were not recorded");
@@ -128,25 +136,25 @@ impl Forwarded {
     }
 }
 
-impl Backend for Forwarded {
-    fn call(&self, asked: ToolRequest) -> BoxFuture<'_, Result<String, Failure>> {
+impl Backend for ForwardingBackend {
+    fn call(&self, call: ToolRequest) -> BoxFuture<'_, Result<String, ToolFailure>> {
         async move {
-            let tool = tools::tool(asked.name).expect("a tool that is offered is known");
-            match tool.at_front {
-                AtFront::Nothing => self.forward_call(tool, &asked).await,
-                AtFront::Save => self.saved(tool, asked).await,
-                AtFront::Restore => self.restore_and_look(tool, &asked).await,
+            let tool = tools::tool(call.name).expect("a tool that is offered is known");
+            match tool.front_end_part {
+                FrontEndPart::Nothing => self.forward_call(tool, &call).await,
+                FrontEndPart::Save => self.save_and_extract(tool, call).await,
+                FrontEndPart::Restore => self.restore_and_hash(tool, &call).await,
             }
         }
         .boxed()
     }
 }
 
-fn client_failure(error: &ClientError) -> Failure {
+fn client_failure(error: &ClientError) -> ToolFailure {
     if let ClientError::Refused(refusal) = error
         && let Ok(body) = serde_json::from_value::<ErrorBody>(refusal.body.clone())
     {
-        return Failure::of_body(&body);
+        return ToolFailure::from_body(&body);
     }
-    Failure::plain(error.code(), &error.to_string(), error.retryable())
+    ToolFailure::without_hint(error.code(), &error.to_string(), error.is_retryable())
 }

@@ -34,24 +34,23 @@ pub(super) struct Connections {
 
 /// Every connection of the server.
 pub(super) struct ConnectionTable<L> {
-    known: Mutex<Known<L>>,
-    /// Most connections in all, and of one tenant.
+    known: Mutex<KnownConnections<L>>,
+    /// Maximum number of connections in all, and of one tenant.
     max: (usize, usize),
 }
 
-struct Known<L> {
-    by_name: HashMap<SessionId, One<L>>,
+struct KnownConnections<L> {
+    by_name: HashMap<SessionId, ConnectionEntry<L>>,
     uses: u64,
 }
 
-/// A connection.
-struct One<L> {
+struct ConnectionEntry<L> {
     tenant: Option<TenantId>,
     /// Use counter of the table at its last use.
     used: u64,
     /// Number of open streams, including running requests.
     streams: usize,
-    place: L,
+    manager: L,
 }
 
 impl<L> ConnectionTable<L> {
@@ -60,13 +59,13 @@ impl<L> ConnectionTable<L> {
     }
 
     fn with_limits(all: usize, of_tenant: usize) -> Self {
-        let known = Known { by_name: HashMap::new(), uses: 0 };
+        let known = KnownConnections { by_name: HashMap::new(), uses: 0 };
         Self { known: Mutex::from(known), max: (all, of_tenant) }
     }
 
-    /// Adds a new connection. Returns the one to close for it: of the same tenant if that is at its
-    /// limit, else of the tenant with the most.
-    fn enter(&self, name: SessionId, tenant: Option<TenantId>, place: L) -> Option<(SessionId, L)> {
+    /// Adds a new connection. Returns the one that the caller must close: of the same tenant if
+    /// that is at its limit, else of the tenant with the most.
+    fn add(&self, name: SessionId, tenant: Option<TenantId>, manager: L) -> Option<(SessionId, L)> {
         let mut known = self.known.lock();
         known.uses += 1;
         let used = known.uses;
@@ -79,12 +78,12 @@ impl<L> ConnectionTable<L> {
         } else {
             None
         };
-        let idle = |one: &One<L>| (one.streams > 0, one.used);
-        let theirs = known.by_name.iter().filter(|(_, one)| of.as_ref() == Some(&one.tenant));
-        let oldest = theirs.min_by_key(|(_, one)| idle(one)).map(|(name, _)| name.clone());
+        let idle = |one: &ConnectionEntry<L>| (one.streams > 0, one.used);
+        let candidates = known.by_name.iter().filter(|(_, one)| of.as_ref() == Some(&one.tenant));
+        let oldest = candidates.min_by_key(|(_, one)| idle(one)).map(|(name, _)| name.clone());
         let closed = oldest.and_then(|name| known.by_name.remove_entry(&name));
-        known.by_name.insert(name, One { tenant, used, streams: 0, place });
-        closed.map(|(name, one)| (name, one.place))
+        known.by_name.insert(name, ConnectionEntry { tenant, used, streams: 0, manager });
+        closed.map(|(name, one)| (name, one.manager))
     }
 
     /// Records a use of a connection, and the number of streams opened or ended by it.
@@ -103,13 +102,13 @@ impl<L> ConnectionTable<L> {
     }
 }
 
-/// An open stream of a connection, which is not idle until the drop.
-struct Busy {
+/// Guard of an open stream of a connection: until dropped, the connection is not idle.
+struct StreamGuard {
     all: Arc<ConnectionTable<Arc<Local>>>,
     name: SessionId,
 }
 
-impl Drop for Busy {
+impl Drop for StreamGuard {
     fn drop(&mut self) {
         self.all.record_use(&self.name, -1);
     }
@@ -124,16 +123,16 @@ impl Connections {
         Self { open: Arc::new(open), tenant, all }
     }
 
-    fn busy(&self, name: &SessionId) -> Busy {
+    fn open_stream(&self, name: &SessionId) -> StreamGuard {
         self.all.record_use(name, 1);
-        Busy { all: Arc::clone(&self.all), name: name.clone() }
+        StreamGuard { all: Arc::clone(&self.all), name: name.clone() }
     }
 }
 
-/// Wraps a stream so that it counts as open until its end.
+/// Attaches the guard to a stream, so that it counts as open until its end.
 fn counted_stream<S>(
     stream: S,
-    busy: Busy,
+    busy: StreamGuard,
 ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
 where
     S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
@@ -149,10 +148,10 @@ impl SessionManager for Connections {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Failure> {
         let (name, transport) = self.open.create_session().await?;
-        let place = Arc::clone(&self.open);
-        if let Some((oldest, place)) = self.all.enter(name.clone(), self.tenant.clone(), place) {
+        let manager = Arc::clone(&self.open);
+        if let Some((oldest, manager)) = self.all.add(name.clone(), self.tenant.clone(), manager) {
             tracing::info!("a connection of MCP was closed: it was idle the longest of too many");
-            place.close_session(&oldest).await?;
+            manager.close_session(&oldest).await?;
         }
         Ok((name, transport))
     }
@@ -165,9 +164,9 @@ impl SessionManager for Connections {
         if let ClientJsonRpcMessage::Request(request) = &mut message
             && let ClientRequest::InitializeRequest(initialize) = &mut request.request
         {
-            shorten(&mut initialize.params);
+            shorten_client_info(&mut initialize.params);
         }
-        let _busy = self.busy(name);
+        let _busy = self.open_stream(name);
         self.open.initialize_session(name, message).await
     }
 
@@ -185,7 +184,7 @@ impl SessionManager for Connections {
         name: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
-        let busy = self.busy(name);
+        let busy = self.open_stream(name);
         Ok(counted_stream(self.open.create_stream(name, message).await?, busy))
     }
 
@@ -202,7 +201,7 @@ impl SessionManager for Connections {
         &self,
         name: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
-        let busy = self.busy(name);
+        let busy = self.open_stream(name);
         Ok(counted_stream(self.open.create_standalone_stream(name).await?, busy))
     }
 
@@ -211,14 +210,14 @@ impl SessionManager for Connections {
         name: &SessionId,
         last: String,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Failure> {
-        let busy = self.busy(name);
+        let busy = self.open_stream(name);
         Ok(counted_stream(self.open.resume(name, last).await?, busy))
     }
 }
 
-/// Cuts a client's description of itself: it is kept as long as the connection, and no answer
-/// depends on it.
-fn shorten(client: &mut InitializeRequestParams) {
+/// Truncates a client's description of itself: it stays in memory as long as the connection, and
+/// no answer depends on it.
+fn shorten_client_info(client: &mut InitializeRequestParams) {
     let info = &client.client_info;
     if is_long(info) {
         let short = |text: &str| {
@@ -234,13 +233,13 @@ fn shorten(client: &mut InitializeRequestParams) {
 }
 
 fn is_long(part: &impl Serialize) -> bool {
-    serde_json::to_writer(Room(limits::MCP_CLIENT_BYTES_MAX), part).is_err()
+    serde_json::to_writer(SizeLimit(limits::MCP_CLIENT_BYTES_MAX), part).is_err()
 }
 
-/// Writer that accepts a number of bytes and discards them.
-struct Room(usize);
+/// Writer that discards its input and fails beyond a number of bytes.
+struct SizeLimit(usize);
 
-impl io::Write for Room {
+impl io::Write for SizeLimit {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let left = self.0.checked_sub(bytes.len());
         self.0 = left.ok_or_else(|| io::Error::other("longer than that"))?;
@@ -263,7 +262,7 @@ mod tests {
         let tenant = |name: &str| Some(TenantId::new(name).expect("a name"));
         let table = ConnectionTable::with_limits(5, 3);
         let enter = |tenant: Option<TenantId>, name: &str| {
-            table.enter(name.into(), tenant, ()).map(|(closed, ())| closed.to_string())
+            table.add(name.into(), tenant, ()).map(|(closed, ())| closed.to_string())
         };
         for name in ["a1", "a2", "a3"] {
             assert_eq!(enter(tenant("a"), name), None);
@@ -282,24 +281,26 @@ mod tests {
     }
 
     #[test]
-    fn the_names_in_client_info_are_cut_to_a_limit() {
+    fn long_client_info_is_truncated_and_short_client_info_unchanged() {
         let long = "é".repeat(100_000);
-        let said = json!({
+        let message = json!({
             "protocolVersion": "2025-11-25",
             "clientInfo": {"name": long, "version": long, "title": long, "websiteUrl": long},
             "capabilities": {"experimental": {"x": {"y": long}}},
             "_meta": {"z": long},
         });
-        let mut client: InitializeRequestParams = serde_json::from_value(said).expect("a client");
-        shorten(&mut client);
+        let mut client: InitializeRequestParams =
+            serde_json::from_value(message).expect("a client");
+        shorten_client_info(&mut client);
         let kept = serde_json::to_vec(&client).expect("JSON");
         assert!(kept.len() <= limits::MCP_CLIENT_BYTES_MAX, "{}", kept.len());
         assert!(client.client_info.name.starts_with('é'), "{}", client.client_info.name);
-        let said = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
+        let message = json!({"protocolVersion": "2025-11-25", "capabilities": {"roots": {}},
             "clientInfo": {"name": "c", "version": "1"}});
-        let mut client: InitializeRequestParams = serde_json::from_value(said).expect("a client");
+        let mut client: InitializeRequestParams =
+            serde_json::from_value(message).expect("a client");
         let before = client.clone();
-        shorten(&mut client);
+        shorten_client_info(&mut client);
         assert_eq!(client, before, "one of usual size stays as it is");
     }
 }

@@ -17,7 +17,7 @@ use tokio::process::{Child, Command};
 use url::Url;
 
 use crate::{
-    api::graph::UpsertRequest, client::CREDENTIALS, env::host::kill_group, secrets::Masked,
+    api::graph::UpsertRequest, client::CREDENTIALS, env::host::kill_group, secrets::MaskedText,
 };
 
 /// Time limits: of one server, including its start; of connecting to one that already runs; and of
@@ -25,27 +25,27 @@ use crate::{
 const TIME_MAX: Duration = Duration::from_secs(5);
 const REACH_MAX: Duration = Duration::from_secs(1);
 const END_MAX: Duration = Duration::from_secs(1);
-/// Most bytes of a text that are sent.
+/// Maximum bytes of a text that are sent.
 const TEXT_BYTES_MAX: usize = 256 << 10;
-/// Most entities of one server that are kept.
+/// Maximum number of entities of one server that are kept.
 const ENTITIES_MAX: usize = 200;
 /// The tool that is called if the setting names none.
 const TOOL: &str = "extract_entities";
 /// Members that hold the type and the id of an entity; the first present one counts.
 const TYPES: [&str; 4] = ["type", "entityType", "entity_type", "label"];
 const IDS: [&str; 3] = ["id", "name", "text"];
-/// The property that records which server found an entity.
+/// Property that records which server found an entity.
 const BY: &str = "extracted_by";
 
 /// A server of the user's configuration: a command or a URL, and its tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extractor {
-    place: Place,
+    target: ExtractorTarget,
     tool: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum ExtractorTarget {
     /// A program and its arguments, which serves MCP on its streams.
     Program(Vec<String>),
     /// The URL of a server on HTTP.
@@ -54,10 +54,10 @@ enum Place {
 
 /// An entity that a server found.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct FoundEntity {
     pub(super) kind: String,
     pub(super) id: String,
-    pub(super) asked: UpsertRequest,
+    pub(super) request: UpsertRequest,
 }
 
 impl Extractor {
@@ -65,41 +65,44 @@ impl Extractor {
     /// if either is empty.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let (place, tool) = match text.trim().rsplit_once('#') {
-            Some((place, tool)) => (place, tool.trim()),
+        let (target, tool) = match text.trim().rsplit_once('#') {
+            Some((target, tool)) => (target, tool.trim()),
             None => (text, TOOL),
         };
-        let words: Vec<String> = place.split_whitespace().map(str::to_owned).collect();
-        let place = match words.as_slice() {
+        let words: Vec<String> = target.split_whitespace().map(str::to_owned).collect();
+        let target = match words.as_slice() {
             [] => return None,
             [url] if url.starts_with("http://") || url.starts_with("https://") => {
-                Place::Url(Url::parse(url).ok().filter(Url::has_host)?)
+                ExtractorTarget::Url(Url::parse(url).ok().filter(Url::has_host)?)
             }
-            _ => Place::Program(words),
+            _ => ExtractorTarget::Program(words),
         };
-        (!tool.is_empty()).then(|| Self { place, tool: tool.to_owned() })
+        (!tool.is_empty()).then(|| Self { target, tool: tool.to_owned() })
     }
 
-    /// Returns a name for messages: without a credential, which may be in a URL or an argument.
+    /// Returns a name for messages, without parts of a URL or command that may hold a credential.
     pub(super) fn name(&self) -> String {
-        match &self.place {
-            Place::Url(url) => url.origin().ascii_serialization(),
-            Place::Program(words) => words.first().cloned().unwrap_or_default(),
+        match &self.target {
+            ExtractorTarget::Url(url) => url.origin().ascii_serialization(),
+            ExtractorTarget::Program(words) => words.first().cloned().unwrap_or_default(),
         }
     }
 
-    /// Returns the entities that the server finds in a text, and a remark; or an error.
-    pub(super) async fn ask(&self, text: &Masked) -> Result<(Vec<Found>, Option<String>), String> {
+    /// Sends a text to the server; returns the entities found and a remark, or an error message.
+    pub(super) async fn extract(
+        &self,
+        text: &MaskedText,
+    ) -> Result<(Vec<FoundEntity>, Option<String>), String> {
         let text = text.as_str();
         let text = text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or_default();
-        let asked = async {
-            match &self.place {
-                Place::Url(url) => {
+        let call = async {
+            match &self.target {
+                ExtractorTarget::Url(url) => {
                     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
                     let transport = StreamableHttpClientTransport::from_config(config);
-                    self.call_over(transport, REACH_MAX, text).await
+                    self.call_tool(transport, REACH_MAX, text).await
                 }
-                Place::Program(words) => {
+                ExtractorTarget::Program(words) => {
                     let (program, arguments) = words.split_first().ok_or("it has no program")?;
                     let mut command = Command::new(program);
                     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -107,21 +110,22 @@ impl Extractor {
                     for secret in CREDENTIALS {
                         command.env_remove(secret);
                     }
-                    let mut group = Group(command.spawn().map_err(|error| error.to_string())?);
+                    let mut group =
+                        ProcessGroup(command.spawn().map_err(|error| error.to_string())?);
                     let streams = group.0.stdout.take().zip(group.0.stdin.take());
                     let streams = streams.ok_or("the program has no streams")?;
-                    let result = self.call_over(streams, TIME_MAX, text).await;
+                    let result = self.call_tool(streams, TIME_MAX, text).await;
                     // Its streams are closed: it may exit by itself.
                     let _ = tokio::time::timeout(END_MAX, group.0.wait()).await;
                     result
                 }
             }
         };
-        let result = with_timeout(TIME_MAX, asked).await??;
-        self.found(&result)
+        let result = with_timeout(TIME_MAX, call).await??;
+        self.parse_answer(&result)
     }
 
-    async fn call_over<E, A>(
+    async fn call_tool<E, A>(
         &self,
         transport: impl IntoTransport<RoleClient, E, A>,
         reach_max: Duration,
@@ -140,7 +144,10 @@ impl Extractor {
     }
 
     /// Parses the entities of an answer: a list, or an object with `entities`, also as text.
-    fn found(&self, result: &CallToolResult) -> Result<(Vec<Found>, Option<String>), String> {
+    fn parse_answer(
+        &self,
+        result: &CallToolResult,
+    ) -> Result<(Vec<FoundEntity>, Option<String>), String> {
         let texts = result.content.iter().filter_map(ContentBlock::as_text);
         let said: String = texts.map(|text| text.text.as_str()).collect();
         if result.is_error == Some(true) {
@@ -156,8 +163,8 @@ impl Extractor {
             return Err("its answer has no list of entities".to_owned());
         };
         let (all, own) = (list.len(), self.name());
-        let found: Vec<Found> =
-            list.into_iter().filter_map(|one| parse_entity(one, &own)).collect();
+        let found: Vec<FoundEntity> =
+            list.into_iter().filter_map(|entity| parse_entity(entity, &own)).collect();
         let kept = found.len().min(ENTITIES_MAX);
         let left = (kept < all).then(|| format!("{} of {all} entities were left out", all - kept));
         Ok((found.into_iter().take(ENTITIES_MAX).collect(), left))
@@ -170,7 +177,7 @@ async fn with_timeout<T>(time_max: Duration, answer: impl Future<Output = T>) ->
     tokio::time::timeout(time_max, answer).await.map_err(late)
 }
 
-/// Returns the root cause of an error: the others name types of the library, and an address.
+/// Returns the message of the root cause: outer errors name types of the library and an address.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut last = error;
     while let Some(next) = last.source() {
@@ -179,17 +186,17 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// A program and its process group, killed on drop.
-struct Group(Child);
+/// Program in its own process group, which is killed on drop.
+struct ProcessGroup(Child);
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.0.id().into_iter().for_each(kill_group);
     }
 }
 
 /// Parses an entity with a type and an id; its other members are its properties.
-fn parse_entity(value: Value, by: &str) -> Option<Found> {
+fn parse_entity(value: Value, by: &str) -> Option<FoundEntity> {
     let Value::Object(mut members) = value else { return None };
     let mut take = |names: &[&str]| {
         let name = names.iter().find(|name| members.get(**name).is_some_and(Value::is_string))?;
@@ -202,7 +209,7 @@ fn parse_entity(value: Value, by: &str) -> Option<Found> {
     };
     properties.extend(members);
     properties.insert(BY.to_owned(), json!(by));
-    Some(Found { kind, id, asked: UpsertRequest { properties } })
+    Some(FoundEntity { kind, id, request: UpsertRequest { properties } })
 }
 
 #[cfg(test)]
@@ -211,13 +218,14 @@ mod tests {
 
     #[test]
     fn an_extractor_parses_as_a_command_or_url_with_an_optional_tool() {
-        let parsed = |text: &str| Extractor::parse(text).map(|one| (one.place, one.tool));
-        let program = |words: &[&str]| Place::Program(words.iter().map(|w| (*w).into()).collect());
+        let parsed = |text: &str| Extractor::parse(text).map(|one| (one.target, one.tool));
+        let program =
+            |words: &[&str]| ExtractorTarget::Program(words.iter().map(|w| (*w).into()).collect());
         assert_eq!(parsed("a -b c"), Some((program(&["a", "-b", "c"]), TOOL.to_owned())));
         assert_eq!(parsed(" a#find "), Some((program(&["a"]), "find".to_owned())));
         let url = "http://ada:word@127.0.0.1:1/mcp?key=word";
-        let place = Place::Url(Url::parse(url).expect("an address"));
-        assert_eq!(parsed(url), Some((place, TOOL.to_owned())));
+        let target = ExtractorTarget::Url(Url::parse(url).expect("an address"));
+        assert_eq!(parsed(url), Some((target, TOOL.to_owned())));
         assert_eq!((parsed(" "), parsed("#find"), parsed("a#")), (None, None, None));
         assert_eq!(parsed("http://"), None);
         let name = Extractor::parse(url).map(|one| one.name());
@@ -229,7 +237,8 @@ mod tests {
         let found =
             parse_entity(json!({"name": "Ada", "entityType": "person", "role": "author"}), "x");
         let properties = json!({"role": "author", "extracted_by": "x"});
-        let found = found.map(|one| (one.kind, one.id, Value::Object(one.asked.properties)));
+        let found =
+            found.map(|entity| (entity.kind, entity.id, Value::Object(entity.request.properties)));
         assert_eq!(found, Some(("person".to_owned(), "Ada".to_owned(), properties)));
         assert!(parse_entity(json!({"type": "person"}), "x").is_none());
         assert!(parse_entity(json!("Ada"), "x").is_none());

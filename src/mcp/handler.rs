@@ -28,11 +28,11 @@ use crate::{
     access::Principal,
     env::sync::{Mutex, MutexGuard},
     event::SessionId,
-    service::{Remembered, Via},
+    service::{ClientIdentity, LastUse},
     verbs::tools::{self, Toolset},
     wire::{
-        framed,
-        tools::{Failure, NOTICE, via},
+        tools::{NOTICE, ToolFailure, via},
+        wrap_in_frame,
     },
 };
 
@@ -73,47 +73,57 @@ const INSTRUCTIONS_OF: &[(Toolset, &str)] = &[
 const TEXT_CLIENTS: [&str; 2] = ["claude-code", "codex-mcp-client"];
 /// Key under which a request of the stateless revision names its client.
 const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// The member of an answer that is its text for models.
+/// Member of an answer with the text for models.
 const TEXT: &str = "text";
-/// The member with the text of a restored session, which programs also read.
+/// Member of an answer with the text of a restored session, which programs read as well.
 const CONTEXT: &str = "context";
 /// Methods with required parameters.
-const SERVED: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
+const SERVED_METHODS: [&str; 4] = ["initialize", "tools/call", "resources/read", "prompts/get"];
 /// HTTP header with the id of a connection, for revisions that have connections.
 const MCP_SESSION: &str = "mcp-session-id";
 
-/// Serves one connection, or every connection of a stateless transport.
+/// Handler of one connection, or of every connection of a stateless transport.
 pub struct Handler {
     backend: Arc<dyn Backend>,
     toolsets: Vec<Toolset>,
     /// Identity of this connection, and the session it used last, for an owner that restarted.
-    own: Mutex<Own>,
+    state: Mutex<ConnectionState>,
 }
 
-/// State of one connection.
-struct Own {
-    via: Via,
+struct ConnectionState {
+    via: ClientIdentity,
     /// The connection that `via.remembered` belongs to: a client may have several conversations.
-    remembered_of: Option<String>,
+    remembered_connection: Option<String>,
 }
 
 impl Handler {
-    pub(super) fn new(backend: Arc<dyn Backend>, toolsets: Vec<Toolset>, via: Via) -> Self {
-        Self { backend, toolsets, own: Mutex::from(Own { via, remembered_of: None }) }
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        toolsets: Vec<Toolset>,
+        via: ClientIdentity,
+    ) -> Self {
+        Self {
+            backend,
+            toolsets,
+            state: Mutex::from(ConnectionState { via, remembered_connection: None }),
+        }
     }
 
-    fn own(&self) -> MutexGuard<'_, Own> {
-        self.own.lock()
+    fn state(&self) -> MutexGuard<'_, ConnectionState> {
+        self.state.lock()
     }
 
-    /// Returns the identity of a request's caller: its headers on HTTP, else this connection; and
-    /// the conversation that the request names.
-    fn via(&self, context: &RequestContext<RoleServer>) -> Result<Via, ErrorData> {
+    /// Identifies a request's caller: by its headers on HTTP, else by this connection; and by the
+    /// conversation that the request names.
+    fn identify_caller(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<ClientIdentity, ErrorData> {
         let Some(parts) = context.extensions.get::<Parts>() else {
-            let own = self.own();
-            let mut via = own.via.clone();
-            conversation::bind(&mut via, &context.meta);
-            if via.connection != own.remembered_of {
+            let state = self.state();
+            let mut via = state.via.clone();
+            conversation::apply_meta(&mut via, &context.meta);
+            if via.connection != state.remembered_connection {
                 via.remembered = None;
             }
             return Ok(via);
@@ -123,13 +133,16 @@ impl Handler {
         let mut via = read.map_err(|error| ErrorData::invalid_params(error.message, None))?;
         let named = via.connection.take();
         via.connection = text(MCP_SESSION);
-        conversation::bind(&mut via, &context.meta);
+        conversation::apply_meta(&mut via, &context.meta);
         via.connection = named.or(via.connection);
         Ok(via)
     }
 
     /// Returns the toolsets of a request: those in its URL on HTTP, else those of this connection.
-    fn toolsets(&self, context: &RequestContext<RoleServer>) -> Result<Vec<Toolset>, ErrorData> {
+    fn requested_toolsets(
+        &self,
+        context: &RequestContext<RoleServer>,
+    ) -> Result<Vec<Toolset>, ErrorData> {
         let query = context.extensions.get::<Parts>().and_then(|parts| parts.uri.query());
         let asked = query
             .and_then(|query| query.split('&').find_map(|pair| pair.strip_prefix("toolsets=")));
@@ -139,33 +152,33 @@ impl Handler {
         })
     }
 
-    /// Returns true if the client shows its model the structured content instead of the text.
-    fn reads_text(&self, context: &RequestContext<RoleServer>) -> bool {
+    /// Returns true if structured content must be omitted, so that the client shows the text.
+    fn needs_text_only(&self, context: &RequestContext<RoleServer>) -> bool {
         let in_meta = || context.meta.get(CLIENT_INFO)?.get("name")?.as_str().map(str::to_owned);
         let client = context.peer.peer_info().map(|client| client.client_info.name.clone());
         in_meta().or(client).is_some_and(|name| TEXT_CLIENTS.contains(&&*name))
     }
 
-    /// Stores the session that a connection used, as the owner does.
-    fn remember_session(&self, tool: &str, by: Via, answer: &Value) {
+    /// Stores the session that a call used, for an owner that restarts.
+    fn remember_session(&self, tool: &str, by: ClientIdentity, answer: &Value) {
         let session = answer.get("sessionId").and_then(Value::as_str);
         let session = session.and_then(|text| SessionId::new(text).ok());
         let remembered = if tool == "clear_session" {
-            Remembered { session: None, fresh: true }
+            LastUse { session: None, fresh: true }
         } else if session.is_some() {
             let fresh = by.remembered.is_some_and(|remembered| remembered.fresh);
-            Remembered { session, fresh }
+            LastUse { session, fresh }
         } else {
             return;
         };
-        let mut own = self.own();
-        own.via.remembered = Some(remembered);
-        own.remembered_of = by.connection;
+        let mut state = self.state();
+        state.via.remembered = Some(remembered);
+        state.remembered_connection = by.connection;
     }
 
     /// Calls a tool and stores the session it used; returns the answer as text, which is the
     /// answer's text for models if it has one, and parsed.
-    async fn answer(&self, asked: ToolRequest) -> Result<(String, Value), Failure> {
+    async fn call_and_remember(&self, asked: ToolRequest) -> Result<(String, Value), ToolFailure> {
         let (name, via) = (asked.name, asked.via.clone());
         let text = self.backend.call(asked).await?;
         let mut value: Value =
@@ -174,20 +187,20 @@ impl Handler {
         match value.as_object_mut().and_then(|members| members.shift_remove(TEXT)) {
             Some(Value::String(said)) => Ok((said, value)),
             _ => match value.get(CONTEXT).and_then(Value::as_str) {
-                Some(said) => Ok((framed(NOTICE, said, ""), value)),
+                Some(said) => Ok((wrap_in_frame(NOTICE, said, ""), value)),
                 None => Ok((text, value)),
             },
         }
     }
 
-    /// Calls a tool without a connection, so that no session is bound.
-    async fn ask(
+    /// Calls a tool without the identity of the connection, so that no session is bound to it.
+    async fn call_unbound(
         &self,
         context: &RequestContext<RoleServer>,
         name: &'static str,
         arguments: Value,
-    ) -> Result<String, Failure> {
-        let (via, who) = (Via::default(), authenticated_caller(context));
+    ) -> Result<String, ToolFailure> {
+        let (via, who) = (ClientIdentity::default(), authenticated_caller(context));
         let arguments = arguments.to_string();
         self.backend.call(ToolRequest { name, arguments, via, who }).await
     }
@@ -203,7 +216,7 @@ impl ServerHandler for Handler {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        let toolsets = self.toolsets(&context).unwrap_or_default();
+        let toolsets = self.requested_toolsets(&context).unwrap_or_default();
         context.peer.set_peer_info(request.clone());
         let mut result = self.negotiate_initialize(&request)?;
         result.instructions = server_description(&toolsets).instructions;
@@ -214,7 +227,7 @@ impl ServerHandler for Handler {
         &self,
         context: RequestContext<RoleServer>,
     ) -> Result<DiscoverResult, ErrorData> {
-        let toolsets = self.toolsets(&context).unwrap_or_default();
+        let toolsets = self.requested_toolsets(&context).unwrap_or_default();
         let versions = self.supported_protocol_versions().into_owned();
         Ok(DiscoverResult::from_server_info(versions, server_description(&toolsets)))
     }
@@ -224,9 +237,10 @@ impl ServerHandler for Handler {
         _: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        let toolsets = self.toolsets(&context)?;
-        let is_text = self.reads_text(&context);
-        let offered = tools::offered(&toolsets).map(|tool| described(tool, &toolsets, is_text));
+        let toolsets = self.requested_toolsets(&context)?;
+        let is_text = self.needs_text_only(&context);
+        let offered =
+            tools::in_toolsets(&toolsets).map(|tool| describe_tool(tool, &toolsets, is_text));
         Ok(ListToolsResult::with_all_items(offered.collect()))
     }
 
@@ -235,8 +249,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let toolsets = self.toolsets(&context)?;
-        let tool = tools::offered(&toolsets).find(|tool| tool.name == request.name);
+        let toolsets = self.requested_toolsets(&context)?;
+        let tool = tools::in_toolsets(&toolsets).find(|tool| tool.name == request.name);
         let Some(tool) = tool else {
             let problem = format!("there is no tool {:?} here", request.name);
             return Err(ErrorData::invalid_params(problem, None));
@@ -246,10 +260,10 @@ impl ServerHandler for Handler {
             Some(Value::String(text)) => text,
             _ => Value::Object(arguments).to_string(),
         };
-        let (via, who) = (self.via(&context)?, authenticated_caller(&context));
+        let (via, who) = (self.identify_caller(&context)?, authenticated_caller(&context));
         let asked = ToolRequest { name: tool.name, arguments, via, who };
         let answered = tokio::select! {
-            answered = self.answer(asked) => answered,
+            answered = self.call_and_remember(asked) => answered,
             // The client cancels the call, or closed its connection: the computation ends.
             () = context.ct.cancelled() => {
                 return Err(ErrorData::internal_error("the call was cancelled", None));
@@ -258,15 +272,15 @@ impl ServerHandler for Handler {
         match answered {
             Ok((text, value)) => {
                 let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
-                result.structured_content = (!self.reads_text(&context)).then_some(value);
+                result.structured_content = (!self.needs_text_only(&context)).then_some(value);
                 Ok(result.into())
             }
             Err(failure) => {
                 let offered = |name: &str| {
-                    let is_in = |tool| toolsets.iter().any(|set| set.has(tool));
+                    let is_in = |tool| toolsets.iter().any(|set| set.contains(tool));
                     tools::tool(name).is_none_or(is_in)
                 };
-                let text = failure.offering(offered).text();
+                let text = failure.without_hidden_tools(offered).text();
                 Ok(CallToolResult::error(vec![ContentBlock::text(text)]).into())
             }
         }
@@ -278,7 +292,7 @@ impl ServerHandler for Handler {
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         // The library reports a request with invalid parameters as one of a custom method.
-        if SERVED.contains(&&*request.method) {
+        if SERVED_METHODS.contains(&&*request.method) {
             let problem = format!("these are no parameters of {}", request.method);
             return Err(ErrorData::invalid_params(problem, None));
         }
@@ -294,7 +308,7 @@ impl ServerHandler for Handler {
             Some(cursor) => json!({ "cursor": cursor }),
             None => json!({}),
         };
-        let page = self.ask(&context, "list_sessions", arguments).await;
+        let page = self.call_unbound(&context, "list_sessions", arguments).await;
         let page = page.map_err(|error| error_from_failure(&error))?;
         let page: Value = serde_json::from_str(&page)
             .map_err(|error| error_from_failure(&unreadable_failure("list_sessions", &error)))?;
@@ -348,8 +362,8 @@ impl ServerHandler for Handler {
             let data = json!({ "uri": request.uri });
             ErrorData::resource_not_found(format!("no resource {}", request.uri), Some(data))
         };
-        let (tool, arguments) = resources::call_of(&request.uri).ok_or_else(unknown)?;
-        let answer = match self.ask(&context, tool, arguments).await {
+        let (tool, arguments) = resources::parse_uri(&request.uri).ok_or_else(unknown)?;
+        let answer = match self.call_unbound(&context, tool, arguments).await {
             Ok(answer) => answer,
             Err(failure) if matches!(&*failure.code, "session_not_found" | "invalid_request") => {
                 return Err(unknown());
@@ -388,12 +402,17 @@ impl ServerHandler for Handler {
         }
         let session = request.arguments.as_ref().and_then(|given| given.get("sessionId")).cloned();
         let named = session.map_or_else(Map::new, |id| Map::from_iter([("sessionId".into(), id)]));
-        let (via, who) = (self.via(&context)?, authenticated_caller(&context));
+        let (via, who) = (self.identify_caller(&context)?, authenticated_caller(&context));
         let mut asked = named.clone();
         asked.insert("pageOut".to_owned(), Value::Bool(false));
         let ask = |name, arguments: Map<String, Value>| {
             let arguments = Value::Object(arguments).to_string();
-            self.answer(ToolRequest { name, arguments, via: via.clone(), who: who.clone() })
+            self.call_and_remember(ToolRequest {
+                name,
+                arguments,
+                via: via.clone(),
+                who: who.clone(),
+            })
         };
         let answer = match ask("continue_session", asked).await {
             // A caller that may only read gets the overview instead.
@@ -433,12 +452,12 @@ fn server_description(toolsets: &[Toolset]) -> ServerConfig {
 }
 
 /// Returns the failure of a call whose answer is not JSON.
-fn unreadable_failure(name: &str, error: &serde_json::Error) -> Failure {
+fn unreadable_failure(name: &str, error: &serde_json::Error) -> ToolFailure {
     let problem = format!("the answer of {name} is not JSON: {error}");
-    Failure::plain("internal_error", &problem, false)
+    ToolFailure::without_hint("internal_error", &problem, false)
 }
 
-fn described(tool: &tools::Tool, toolsets: &[Toolset], is_text: bool) -> Tool {
+fn describe_tool(tool: &tools::Tool, toolsets: &[Toolset], is_text: bool) -> Tool {
     let [reads, destroys, repeats, opens] = tool.hints().map(|(_, hint)| Some(hint));
     let annotations =
         ToolAnnotations::from_raw(Some(tool.title.to_owned()), reads, destroys, repeats, opens);
@@ -451,6 +470,6 @@ fn described(tool: &tools::Tool, toolsets: &[Toolset], is_text: bool) -> Tool {
     }
 }
 
-fn error_from_failure(failure: &Failure) -> ErrorData {
+fn error_from_failure(failure: &ToolFailure) -> ErrorData {
     ErrorData::internal_error(failure.text(), Some(json!({ "kind": failure.code })))
 }

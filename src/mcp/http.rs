@@ -22,29 +22,29 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    backend::InProcess,
+    backend::LocalBackend,
     connections::{ConnectionTable, Connections},
     handler::Handler,
-    judged::{Judged, judged},
+    message_check::{CheckedMessage, check_message},
 };
 use crate::{
     access::Principal,
     env::sync::Mutex,
     event::{Scope, TenantId, limits},
-    service::{Service, Via},
+    service::{ClientIdentity, Service},
     verbs::{OwnerInfo, tools::Toolset},
     wire::{
         SSE,
-        rpc::{self, Outline},
+        rpc::{self, MessageOutline},
     },
 };
 
 const JSON: &str = "application/json";
 
-/// Time for which an unused connection is kept: longer than a user pauses.
+/// Time after which an idle connection is closed: longer than a user pauses.
 const IDLE_CONNECTION: Duration = Duration::from_secs(3_600);
 
-/// Most scopes whose connections are kept; the least recently used is dropped first.
+/// Maximum number of scopes whose connections are kept; the least recently used is dropped first.
 const SCOPES_MAX: usize = 10_000;
 
 /// Settings of MCP over HTTP.
@@ -74,23 +74,27 @@ impl Default for McpHttpOptions {
     }
 }
 
-/// Returns the route `/mcp`.
+/// Creates the router of the route `/mcp`.
 pub fn http_router_with(service: Service, options: McpHttpOptions) -> Router {
     http_router_around(service, options, |handler| handler)
 }
 
-/// Returns the route `/mcp` with every connection's handler wrapped by `around`: the conformance
-/// suite adds its fixtures this way, on the shipped transport.
+/// Creates the router of `/mcp` with every connection's handler wrapped by `around`: so the
+/// conformance suite adds its fixtures on the shipped transport.
 pub fn http_router_around<H, F>(service: Service, options: McpHttpOptions, around: F) -> Router
 where
     H: ServerHandler,
     F: Fn(Handler) -> H + Clone + Send + Sync + 'static,
 {
-    let backend = Arc::new(InProcess { service, owner: options.owner });
+    let backend = Arc::new(LocalBackend { service, owner: options.owner });
     let toolsets = options.toolsets;
     let handler = move || {
         let toolsets = toolsets.clone();
-        Ok(around(Handler::new(Arc::clone(&backend) as Arc<_>, toolsets, Via::default())))
+        Ok(around(Handler::new(
+            Arc::clone(&backend) as Arc<_>,
+            toolsets,
+            ClientIdentity::default(),
+        )))
     };
     let loopback = ["localhost", "127.0.0.1", "[::1]", "::1"].map(str::to_owned);
     let origins = ["http", "https"].into_iter().flat_map(|scheme| {
@@ -117,7 +121,7 @@ where
         let transport = transports.get_or_open(request.extensions().get::<Arc<Principal>>());
         let ends = request.method() == Method::DELETE;
         async move {
-            let forms = Forms::from_headers(request.headers());
+            let forms = AcceptedMedia::from_headers(request.headers());
             let request = match prepare_request(request, forms).await {
                 Ok(request) => request,
                 Err(refusal) => return refusal,
@@ -138,12 +142,12 @@ where
 
 /// Media types that a client accepts.
 #[derive(Clone, Copy)]
-struct Forms {
+struct AcceptedMedia {
     json: bool,
     stream: bool,
 }
 
-impl Forms {
+impl AcceptedMedia {
     /// Parses `Accept`; the most specific range decides (RFC 9110, 12.5.1).
     fn from_headers(headers: &HeaderMap) -> Self {
         let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|one| one.to_str().ok());
@@ -167,9 +171,9 @@ impl Forms {
     }
 }
 
-/// Returns the request in the form that the library needs: it accepts both media types, which
-/// [`last_as_json`] undoes, and has a message that the library can parse.
-async fn prepare_request(request: Request, forms: Forms) -> Result<Request, Response> {
+/// Prepares a request for the library: makes it accept both media types, which [`last_as_json`]
+/// undoes, and checks and repairs its message.
+async fn prepare_request(request: Request, forms: AcceptedMedia) -> Result<Request, Response> {
     let (mut parts, body) = request.into_parts();
     if forms.json || forms.stream {
         let both = HeaderValue::from_static("application/json, text/event-stream");
@@ -187,25 +191,27 @@ async fn prepare_request(request: Request, forms: Forms) -> Result<Request, Resp
     };
     let bytes = to_bytes(body, limits::MCP_CARRIER_BYTES_MAX).await;
     let bytes = bytes.map_err(|error| refused(unreadable_refusal(None, &error.to_string())))?;
-    let text = rpc::mended(&bytes);
-    match rpc::parts(&text)[..] {
-        [part] => match judged::<ClientJsonRpcMessage>(part) {
-            Some(Judged::Message(_, text)) => Ok(Request::from_parts(parts, Body::from(text))),
-            Some(Judged::Refused(answer)) => Err(refused(answer)),
+    let text = rpc::repair_text(&bytes);
+    match rpc::split_messages(&text)[..] {
+        [part] => match check_message::<ClientJsonRpcMessage>(part) {
+            Some(CheckedMessage::Message(_, text)) => {
+                Ok(Request::from_parts(parts, Body::from(text)))
+            }
+            Some(CheckedMessage::Refused(answer)) => Err(refused(answer)),
             None => Err(refused(unreadable_refusal(None, "it is no message of the protocol"))),
         },
         _ => {
-            let id = Outline::of(&text).id;
+            let id = MessageOutline::from_text(&text).id;
             Err(refused(unreadable_refusal(id.as_deref(), "one message a request is expected")))
         }
     }
 }
 
 fn unreadable_refusal(id: Option<&str>, problem: &str) -> String {
-    rpc::refusal(id, rpc::NOT_JSON, problem)
+    rpc::error_response(id, rpc::NOT_JSON, problem)
 }
 
-/// Converts a stream to JSON, for a client that accepts no stream: its last message.
+/// Converts a stream to its last message as JSON, for a client that accepts no stream.
 async fn last_as_json(answer: Response) -> Response {
     let (mut parts, body) = answer.into_parts();
     let kind = parts.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -222,7 +228,7 @@ async fn last_as_json(answer: Response) -> Response {
     Response::from_parts(parts, Body::from(last.to_owned()))
 }
 
-/// One transport for each scope: the name of a connection is unknown in every other scope.
+/// One transport for each scope: the name of a connection is valid only in its scope.
 struct Transports<H, F> {
     open: F,
     table: Mutex<TransportTable<H>>,

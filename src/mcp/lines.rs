@@ -15,29 +15,28 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::judged::{Judged, judged};
+use super::message_check::{CheckedMessage, check_message};
 use crate::{
     event::limits,
-    wire::rpc::{self, Outline},
+    wire::rpc::{self, MessageOutline},
 };
 
-/// Most lines queued for the client; senders of more wait.
+/// Maximum number of lines queued for the client; senders of more wait.
 const WAITING_MAX: usize = 16;
 
-/// The lines of one client.
-pub(super) struct Lines<R> {
+pub(super) struct ClientLines<R> {
     input: BufReader<R>,
     /// The line being read, and its outline once it is too long to be kept.
     line: Vec<u8>,
-    long: Option<Outline>,
+    long: Option<MessageOutline>,
     is_over: bool,
     /// Messages that were read and not returned yet.
-    ready: VecDeque<Judged<RxJsonRpcMessage<RoleServer>>>,
+    ready: VecDeque<CheckedMessage<RxJsonRpcMessage<RoleServer>>>,
     output: Option<mpsc::Sender<String>>,
     writer: JoinHandle<()>,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> ClientLines<R> {
     pub(super) fn new<W>(input: R, output: W) -> Self
     where
         W: AsyncWrite + Send + Unpin + 'static,
@@ -54,8 +53,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Reads to the end of a line. The bytes read stay if the future is dropped.
-    async fn read(&mut self) -> io::Result<()> {
+    /// Reads to the end of a line. Cancel-safe: the bytes read stay in `self`.
+    async fn read_line(&mut self) -> io::Result<()> {
         loop {
             let read = self.input.fill_buf().await?;
             let end = read.iter().position(|byte| *byte == b'\n');
@@ -77,14 +76,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Checks the messages of the line that was read.
-    fn take(&mut self) {
+    /// Checks the messages of the line that was read, and queues them.
+    fn check_line(&mut self) {
         let line = std::mem::take(&mut self.line);
         if let Some(outline) = self.long.take() {
             let problem = format!("the request is larger than {} bytes", limits::BATCH_BYTES_MAX);
-            self.ready.extend(Judged::refused(&outline, rpc::NO_REQUEST, &problem));
+            self.ready.extend(CheckedMessage::refuse(&outline, rpc::NO_REQUEST, &problem));
         }
-        self.ready.extend(rpc::parts(&rpc::mended(&line)).into_iter().filter_map(judged));
+        self.ready.extend(
+            rpc::split_messages(&rpc::repair_text(&line)).into_iter().filter_map(check_message),
+        );
     }
 }
 
@@ -102,7 +103,7 @@ fn closed_error() -> io::Error {
     io::ErrorKind::BrokenPipe.into()
 }
 
-impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
+impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for ClientLines<R> {
     type Error = io::Error;
 
     fn send(
@@ -119,21 +120,21 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for Lines<R> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         loop {
-            if let Some(Judged::Refused(_)) = self.ready.front() {
-                let room = self.output.as_ref()?.reserve().await.ok()?;
-                if let Some(Judged::Refused(answer)) = self.ready.pop_front() {
-                    room.send(answer + "\n");
+            if let Some(CheckedMessage::Refused(_)) = self.ready.front() {
+                let permit = self.output.as_ref()?.reserve().await.ok()?;
+                if let Some(CheckedMessage::Refused(answer)) = self.ready.pop_front() {
+                    permit.send(answer + "\n");
                 }
                 continue;
             }
-            if let Some(Judged::Message(message, _)) = self.ready.pop_front() {
+            if let Some(CheckedMessage::Message(message, _)) = self.ready.pop_front() {
                 return Some(message);
             }
             if self.is_over {
                 return None;
             }
-            self.read().await.ok()?;
-            self.take();
+            self.read_line().await.ok()?;
+            self.check_line();
         }
     }
 

@@ -11,24 +11,24 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::extract::{Extractor, Found};
+use super::extract::{Extractor, FoundEntity};
 use crate::{
     api::handoff::{LooksRequest, NewFile, RestoredAnswer},
     client::{Client, ClientError},
-    env::look::{Roots, Seen},
+    env::file_check::{CheckRoots, FileCheck},
     secrets::Recogniser,
-    verbs::{AtEntity, InWorkspace, NoQuery, graph::PutEntity, handoff::RecordLooks},
-    wire::handoff::{SeenFile, hash_files, look_at},
+    verbs::{EntityPath, NoQuery, WorkspacePath, graph::PutEntity, handoff::RecordLooks},
+    wire::handoff::{CheckedFile, hash_files, inspect_files},
 };
 
 /// Time limit of storing the entities of one extractor.
-const KEEP_MAX: Duration = Duration::from_secs(5);
-/// Most characters of a notice, which may quote a foreign server.
+const STORE_PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum number of characters of a notice, which may quote a foreign server.
 const NOTICE_CHARS: usize = 240;
 
 /// The user's settings for local work.
 #[derive(Clone)]
-pub struct Local {
+pub struct LocalSettings {
     /// Directories, in addition to the workspace's, whose files may be hashed.
     pub files_roots: Vec<PathBuf>,
     /// The worktree of the workspace that the front end works in, if any.
@@ -39,28 +39,28 @@ pub struct Local {
     pub secrets: Arc<Recogniser>,
 }
 
-impl Default for Local {
+impl Default for LocalSettings {
     fn default() -> Self {
-        let secrets = Arc::new(Recogniser::of_private_spans());
+        let secrets = Arc::new(Recogniser::private_spans_only());
         Self { files_roots: Vec::new(), worktree: None, extractors: Vec::new(), secrets }
     }
 }
 
-impl fmt::Debug for Local {
+impl fmt::Debug for LocalSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (roots, extractors) = (&self.files_roots, &self.extractors);
         f.debug_tuple("Local").field(roots).field(extractors).finish()
     }
 }
 
-impl Local {
-    /// Hashes each file of a call that saves. Skipped if the workspace is not the front end's own.
-    pub fn hash(&self, workspace: &str, is_own: bool, files: &mut [NewFile]) {
+impl LocalSettings {
+    /// Hashes each file of a save, if the workspace is the front end's own.
+    pub fn hash_saved_files(&self, workspace: &str, is_own: bool, files: &mut [NewFile]) {
         if is_own {
-            let place = self.worktree.as_deref().unwrap_or(Path::new(workspace));
-            let roots = Roots::new(place, &self.files_roots);
+            let directory = self.worktree.as_deref().unwrap_or(Path::new(workspace));
+            let roots = CheckRoots::new(directory, &self.files_roots);
             self.rebase_files(files);
-            hash_files(files, &mut |path| seen_file(&roots, path));
+            hash_files(files, &mut |path| check_file(&roots, path));
         }
     }
 
@@ -75,13 +75,13 @@ impl Local {
         }
     }
 
-    /// Hashes the files of a restored session, and records the results: in the session that
-    /// continues it, else in the notebook of the workspace. A result that could not be recorded is
-    /// in no answer.
+    /// Hashes the files of a restored session, and records the results in the session that
+    /// continues it, else in the notebook of the workspace. Changes the answer only if they were
+    /// recorded.
     ///
     /// # Errors
     /// Those of the call that records the results.
-    pub async fn look(
+    pub async fn hash_restored_files(
         &self,
         client: &Client,
         is_own: bool,
@@ -92,13 +92,14 @@ impl Local {
         }
         let workspace = answer.workspace.clone();
         let session_id = answer.session_id.as_ref().map(ToString::to_string);
-        let place = self.worktree.as_deref().unwrap_or(Path::new(&workspace));
-        let roots = Roots::new(place, &self.files_roots);
+        let directory = self.worktree.as_deref().unwrap_or(Path::new(&workspace));
+        let roots = CheckRoots::new(directory, &self.files_roots);
         let mut files = answer.file_references.clone();
-        let looks = look_at(&mut files, &mut |path| seen_file(&roots, path));
+        let looks = inspect_files(&mut files, &mut |path| check_file(&roots, path));
         if !looks.is_empty() {
-            let (place, asked) = (InWorkspace { workspace }, LooksRequest { session_id, looks });
-            client.call::<RecordLooks>(&place, &NoQuery {}, &asked).await?;
+            let (place, request) =
+                (WorkspacePath { workspace }, LooksRequest { session_id, looks });
+            client.call::<RecordLooks>(&place, &NoQuery {}, &request).await?;
         }
         answer.file_references = files;
         Ok(())
@@ -111,16 +112,16 @@ impl Local {
         if self.extractors.is_empty() || said.trim().is_empty() {
             return Vec::new();
         }
-        let said = self.secrets.masked(&said);
-        let answers = join_all(self.extractors.iter().map(|one| one.ask(&said))).await;
+        let said = self.secrets.mask(&said);
+        let answers = join_all(self.extractors.iter().map(|one| one.extract(&said))).await;
         let mut notices = Vec::new();
         for (extractor, answer) in self.extractors.iter().zip(answers) {
             let name = extractor.name();
             let said = match answer {
                 Ok((found, left)) => {
-                    let mut kept = Kept::default();
+                    let mut kept = StoredEntities::default();
                     let keeping = store_entities(client, workspace, found, &mut kept);
-                    let is_late = tokio::time::timeout(KEEP_MAX, keeping).await.is_err();
+                    let is_late = tokio::time::timeout(STORE_PATIENCE, keeping).await.is_err();
                     let late = is_late.then(|| "the others took too long".to_owned());
                     let count = format!("{} entities kept", kept.count);
                     let said = [Some(count), left, kept.refused, late];
@@ -136,19 +137,24 @@ impl Local {
     }
 }
 
-/// Outcome of storing the entities.
+/// Outcome of storing entities.
 #[derive(Default)]
-struct Kept {
+struct StoredEntities {
     count: usize,
-    /// Reason for which the first of the others was not stored.
+    /// Reason why the first of the other entities was not stored.
     refused: Option<String>,
 }
 
 /// Stores entities in the graph of a workspace. Stops if the owner cannot be reached.
-async fn store_entities(client: &Client, workspace: &str, found: Vec<Found>, kept: &mut Kept) {
-    for Found { kind, id, asked } in found {
-        let place = AtEntity { workspace: workspace.to_owned(), kind, id };
-        match client.call::<PutEntity>(&place, &NoQuery {}, &asked).await {
+async fn store_entities(
+    client: &Client,
+    workspace: &str,
+    found: Vec<FoundEntity>,
+    kept: &mut StoredEntities,
+) {
+    for FoundEntity { kind, id, request } in found {
+        let place = EntityPath { workspace: workspace.to_owned(), kind, id };
+        match client.call::<PutEntity>(&place, &NoQuery {}, &request).await {
             Ok(_) => kept.count += 1,
             Err(error) => {
                 let why = format!("{} {:?}: {error}", place.kind, place.id);
@@ -161,12 +167,12 @@ async fn store_entities(client: &Client, workspace: &str, found: Vec<Found>, kep
     }
 }
 
-/// Returns the state of a file.
-fn seen_file(roots: &Roots, path: &str) -> SeenFile {
-    match roots.look(path) {
-        Seen::Hash(hash) => SeenFile::Hash(hash),
-        Seen::NotHashed => SeenFile::NotHashed,
-        Seen::Gone => SeenFile::Gone,
-        Seen::Denied => SeenFile::Denied,
+/// Checks a file: its hash, or why there is none.
+fn check_file(roots: &CheckRoots, path: &str) -> CheckedFile {
+    match roots.check_file(path) {
+        FileCheck::Hash(hash) => CheckedFile::Hash(hash),
+        FileCheck::NotHashed => CheckedFile::NotHashed,
+        FileCheck::Gone => CheckedFile::Gone,
+        FileCheck::Denied => CheckedFile::Denied,
     }
 }

@@ -8,14 +8,14 @@ mod conversation;
 mod extract;
 mod handler;
 mod http;
-mod judged;
 mod lines;
 mod local;
+mod message_check;
 mod resources;
 mod stdio;
 
 pub use extract::Extractor;
 pub use handler::Handler;
 pub use http::{McpHttpOptions, http_router_around, http_router_with};
-pub use local::Local;
-pub use stdio::{StdioError, StdioOptions, front_end, stdio};
+pub use local::LocalSettings;
+pub use stdio::{StdioError, StdioOptions, serve_stdio, serve_streams};

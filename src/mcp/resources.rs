@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-/// Most bytes of a slice read as a resource.
+/// Maximum bytes of a slice read as a resource.
 const SLICE_BYTES_MAX: usize = 100_000;
-/// Most events of a slice read as a resource.
+/// Maximum number of events of a slice read as a resource.
 const SLICE_EVENTS_MAX: u64 = 1_000;
 
 /// URI template of a session's index.
@@ -18,8 +18,8 @@ pub(super) fn index_uri(session: &str) -> String {
     format!("session://{session}/index")
 }
 
-/// Returns the tool call that reads a resource; `None` if the URI names none.
-pub(super) fn call_of(uri: &str) -> Option<(&'static str, Value)> {
+/// Parses a resource URI to the tool call that reads it; returns `None` for an unknown URI.
+pub(super) fn parse_uri(uri: &str) -> Option<(&'static str, Value)> {
     let (session, path) = uri.strip_prefix("session://")?.split_once('/')?;
     if session.is_empty() {
         return None;
@@ -48,10 +48,10 @@ mod tests {
     #[test]
     fn a_resource_uri_maps_to_a_tool_call_or_none() {
         assert_eq!(
-            call_of(&index_uri("s")),
+            parse_uri(&index_uri("s")),
             Some(("get_research_session", json!({ "sessionId": "s" })))
         );
-        let (tool, arguments) = call_of("session://s/events/3-9").expect("a slice");
+        let (tool, arguments) = parse_uri("session://s/events/3-9").expect("a slice");
         assert_eq!(
             (tool, &arguments["from"], &arguments["to"]),
             ("get_events", &json!("3"), &json!("9"))
@@ -67,7 +67,7 @@ mod tests {
             "session://s/events/a-b",
             "file:///etc/passwd",
         ] {
-            assert_eq!(call_of(uri), None, "{uri}");
+            assert_eq!(parse_uri(uri), None, "{uri}");
         }
     }
 }

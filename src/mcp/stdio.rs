@@ -11,8 +11,10 @@ use rmcp::{
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::{backend::Forwarded, handler::Handler, lines::Lines, local::Local};
-use crate::{client::Client, event::SessionId, service::Via, verbs::tools::Toolset};
+use super::{
+    backend::ForwardingBackend, handler::Handler, lines::ClientLines, local::LocalSettings,
+};
+use crate::{client::Client, event::SessionId, service::ClientIdentity, verbs::tools::Toolset};
 
 /// Identity of this front end for the owner, and the tools that it offers.
 #[derive(Clone, Debug, Default)]
@@ -29,11 +31,11 @@ pub struct StdioOptions {
     pub root: Option<String>,
     /// Tools offered; empty for the default.
     pub toolsets: Vec<Toolset>,
-    /// Work on the files of the workspace.
-    pub local: Local,
+    /// Settings of the work on files of the workspace.
+    pub local: LocalSettings,
 }
 
-/// Reason for which a front end ended before its client did.
+/// Reason why a front end ended before its client did.
 #[derive(Debug, thiserror::Error)]
 pub enum StdioError {
     /// The client did not open the protocol.
@@ -48,15 +50,15 @@ pub enum StdioError {
 ///
 /// # Errors
 /// [`StdioError`]; a client that closes its end, or sends nothing, is not an error.
-pub async fn stdio(client: Client, options: StdioOptions) -> Result<(), StdioError> {
-    front_end(streams(), client, options).await
+pub async fn serve_stdio(client: Client, options: StdioOptions) -> Result<(), StdioError> {
+    serve_streams(streams(), client, options).await
 }
 
 /// Serves one client on any pair of streams until it closes its end.
 ///
 /// # Errors
 /// Those of [`stdio`].
-pub async fn front_end<R, W>(
+pub async fn serve_streams<R, W>(
     streams: (R, W),
     client: Client,
     options: StdioOptions,
@@ -68,10 +70,10 @@ where
     let StdioOptions { session, process, connection, directory, root, toolsets, local } = options;
     let toolsets = if toolsets.is_empty() { vec![Toolset::Research] } else { toolsets };
     let connection = Some(connection);
-    let via = Via { session, process, connection, remembered: None, directory, root };
-    let handler = Handler::new(Arc::new(Forwarded { client, local }), toolsets, via);
+    let via = ClientIdentity { session, process, connection, remembered: None, directory, root };
+    let handler = Handler::new(Arc::new(ForwardingBackend { client, local }), toolsets, via);
     let (input, output) = streams;
-    let running = match handler.serve(Lines::new(input, output)).await {
+    let running = match handler.serve(ClientLines::new(input, output)).await {
         Ok(running) => running,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(StdioError::Opening(error.to_string())),

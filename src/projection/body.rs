@@ -128,7 +128,7 @@ impl SourceBody {
 /// Parses ranges of positions in the clients' notations: `{"from": 1, "to": 5}` or `[1, 5]`, one or
 /// a list. Anything else is skipped.
 #[must_use]
-pub fn ranges(json: &str) -> Vec<Range> {
+pub fn parse_ranges(json: &str) -> Vec<Range> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum RangeForm {
@@ -142,7 +142,7 @@ pub fn ranges(json: &str) -> Vec<Range> {
         }
         RangeForm::Other(_) => None,
     };
-    let Some(json) = json::tree(json) else { return Vec::new() };
+    let Some(json) = json::check(json) else { return Vec::new() };
     let one = || serde_json::from_str::<RangeForm>(json).ok().and_then(range);
     if let Some(range) = one() {
         return vec![range];
@@ -221,12 +221,12 @@ pub struct MemoryBody {
     pub positions: Option<RangeBody>,
     /// Session and position from which it was written, if in another session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<PlaceBody>,
+    pub from: Option<PositionBody>,
 }
 
 /// A position in a named session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlaceBody {
+pub struct PositionBody {
     /// Id of the session.
     pub session: String,
     /// Position of the session's next event at that time.
@@ -377,18 +377,18 @@ pub struct SavedBody {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoredBody {
     /// Session that this one continues, and the position up to which it was read.
-    pub from: PlaceBody,
+    pub from: PositionBody,
     /// Token budget of the response.
     pub tokens_max: u64,
     /// Items that the response contains, in the order of selection.
-    pub chosen: Vec<GivenBody>,
+    pub chosen: Vec<RestoredItemBody>,
     /// Weights of the parts.
     pub weights: std::collections::BTreeMap<String, u64>,
 }
 
 /// An item that a restore returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GivenBody {
+pub struct RestoredItemBody {
     /// Class of the item, and its position or path.
     pub id: String,
     /// Score; 0 for an indispensable item.
@@ -485,7 +485,7 @@ pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
 /// Parses a body with members of any JSON type; `None` if its tree is too large or differs.
 #[must_use]
 pub fn read_tree<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Option<T> {
-    read(json::tree(std::str::from_utf8(body).ok()?)?.as_bytes())
+    read(json::check(std::str::from_utf8(body).ok()?)?.as_bytes())
 }
 
 /// Encodes a body for storage. Equal values give equal bytes, so a retry is recognised.

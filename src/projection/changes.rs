@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::{
     body,
-    turns::{Ends, ends},
+    turns::{EndScope, turn_end},
 };
 use crate::{
     event::{Event, Position, kinds, push_bounded, text::one_line},
-    traces::{ToolCall, ToolResult, Unrun, compact, git},
+    traces::{NotRun, TracedCall, TracedResult, compact, git},
 };
 
 /// Most effects kept.
@@ -24,7 +24,7 @@ const LEFT: &str = "no result in the log when the next session began";
 
 /// A call that changed something other than files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
+pub struct EffectFact {
     /// Position of the result, or of the call until a result arrives.
     pub position: Position,
     /// Name of the tool.
@@ -56,7 +56,7 @@ pub struct Commit {
     pub is_pushed: bool,
 }
 
-impl Effect {
+impl EffectFact {
     /// Puts the commit first in the result; a command that only commits is reduced to it.
     fn put_commit_first(&mut self, commit: &git::ReportedCommit<'_>) {
         let made = format!("{} on {}: {}", commit.hash, commit.branch, commit.subject);
@@ -75,16 +75,16 @@ impl Effect {
 /// Newest effects, oldest first, with the latest commit and the current branch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Changes {
-    effects: VecDeque<Effect>,
+    effects: VecDeque<EffectFact>,
     commit: Option<Commit>,
     /// Branch that is checked out, and the position of the event that shows it.
     branch: Option<(Box<str>, Position)>,
     /// Number of effects dropped because of the bound.
-    forgotten: u64,
+    dropped: u64,
 }
 
 impl Changes {
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &EffectFact> {
         self.effects.iter().filter(|effect| !effect.is_over)
     }
 
@@ -92,13 +92,13 @@ impl Changes {
         self.commit.as_ref()
     }
 
-    pub(super) fn forgotten(&self) -> u64 {
-        self.forgotten
+    pub(super) fn dropped_count(&self) -> u64 {
+        self.dropped
     }
 
     /// Adds a call that changes something.
-    pub(super) fn begin(&mut self, call: &ToolCall) {
-        self.add(Effect {
+    pub(super) fn add_call(&mut self, call: &TracedCall) {
+        self.add(EffectFact {
             position: call.position,
             tool: call.tool.clone(),
             input: call.command.as_ref().map_or(&call.input, |command| &command.0).clone(),
@@ -112,9 +112,9 @@ impl Changes {
     }
 
     /// Marks a call as unfinished when the next session of the chain began.
-    pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
+    pub(super) fn fold_unfinished(&mut self, call: &TracedCall) {
         if !self.effects.iter().any(|effect| effect.call == call.position) {
-            self.begin(call);
+            self.add_call(call);
         }
         for effect in self.effects.iter_mut().filter(|effect| effect.call == call.position) {
             effect.result = LEFT.into();
@@ -123,13 +123,13 @@ impl Changes {
     }
 
     /// Completes an effect with the call's result. A refused call changed nothing.
-    pub(super) fn end(&mut self, call: &ToolCall, answer: &ToolResult) {
+    pub(super) fn complete(&mut self, call: &TracedCall, answer: &TracedResult) {
         let Some(at) = self.effects.iter().rposition(|effect| effect.call == call.position) else {
             return;
         };
         let removed = self.effects.remove(at);
         // A refused call was not executed.
-        if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(Unrun::Refused)) {
+        if let Some(mut effect) = removed.filter(|_| answer.unrun != Some(NotRun::Refused)) {
             (effect.is_over, effect.is_left) = (false, false);
             effect.position = answer.position;
             let said = match call.command {
@@ -139,7 +139,7 @@ impl Changes {
             effect.result = compact(said, RESULT_CHARS_MAX).into();
             // The effect of an interrupted call is unknown; its result shows the interruption.
             effect.failed = answer.failed && answer.unrun.is_none();
-            let made = call.command.as_ref().and(git::commit(&answer.text));
+            let made = call.command.as_ref().and(git::parse_commit(&answer.text));
             // The log does not show whether an interrupted call reached its commit.
             if answer.unrun.is_none() {
                 self.fold_commit(made.as_ref(), &effect);
@@ -152,7 +152,7 @@ impl Changes {
     }
 
     /// Updates the latest commit by a commit, a push, or a command that discards it.
-    fn fold_commit(&mut self, made: Option<&git::ReportedCommit<'_>>, by: &Effect) {
+    fn fold_commit(&mut self, made: Option<&git::ReportedCommit<'_>>, by: &EffectFact) {
         let has = |words: &[&str]| words.iter().any(|word| by.input.contains(word));
         if let Some(made) = made {
             let branch = one_line(made.branch, BRANCH_CHARS_MAX).into();
@@ -167,11 +167,11 @@ impl Changes {
     }
 
     /// Marks effects without a result as not executed at the end of a turn.
-    pub(super) fn fold_end(&mut self, event: &Event) {
-        let Some(ends) = ends(event) else { return };
+    pub(super) fn fold_turn_end(&mut self, event: &Event) {
+        let Some(ends) = turn_end(event) else { return };
         for effect in &mut self.effects {
             let is_open = effect.position == effect.call && !effect.is_left;
-            effect.is_over |= is_open && (ends == Ends::All || !effect.is_aside);
+            effect.is_over |= is_open && (ends == EndScope::All || !effect.is_aside);
         }
     }
 
@@ -188,12 +188,12 @@ impl Changes {
             // Git reports `HEAD` where no repository or branch exists.
             && branch != "HEAD"
         {
-            self.on_branch(&branch, event.position);
+            self.set_branch(&branch, event.position);
         }
     }
 
     /// Sets the branch that is checked out; this counts as a state, not as a change.
-    pub(super) fn on_branch(&mut self, branch: &str, position: Position) {
+    pub(super) fn set_branch(&mut self, branch: &str, position: Position) {
         let branch = one_line(branch, BRANCH_CHARS_MAX);
         if self.branch.as_ref().is_none_or(|(known, _)| **known != *branch) {
             self.branch = Some((branch.into(), position));
@@ -205,13 +205,14 @@ impl Changes {
         self.branch.as_ref().map(|(branch, position)| (&**branch, *position))
     }
 
-    fn add(&mut self, effect: Effect) {
-        self.forgotten += u64::from(push_bounded(&mut self.effects, effect, EFFECTS_MAX));
+    fn add(&mut self, effect: EffectFact) {
+        self.dropped += u64::from(push_bounded(&mut self.effects, effect, EFFECTS_MAX));
     }
 
     pub(super) fn weight(&self) -> usize {
-        let text = |effect: &Effect| effect.input.len() + effect.result.len() + effect.tool.len();
-        self.effects.iter().map(text).sum::<usize>() + self.effects.len() * size_of::<Effect>()
+        let text =
+            |effect: &EffectFact| effect.input.len() + effect.result.len() + effect.tool.len();
+        self.effects.iter().map(text).sum::<usize>() + self.effects.len() * size_of::<EffectFact>()
     }
 }
 

@@ -149,7 +149,7 @@ impl Checkpoints {
     }
 
     /// Returns the checkpoints whose ids begin with a prefix.
-    pub fn beginning(&self, with: &str) -> impl Iterator<Item = &NotedCheckpoint> {
+    pub fn with_id_prefix(&self, with: &str) -> impl Iterator<Item = &NotedCheckpoint> {
         let ids = self.ids.range::<str, _>((Bound::Included(with), Bound::Unbounded));
         ids.take_while(move |(id, _)| id.starts_with(with)).filter_map(|(_, at)| self.all.get(*at))
     }
@@ -172,9 +172,9 @@ impl Checkpoints {
     /// Returns the numbers of the notes that make up the state at a checkpoint, oldest first; the
     /// first is a complete state or has no parent; 0, which no note has, if it is missing.
     #[must_use]
-    pub fn chain(&self, of: &NotedCheckpoint) -> Vec<Lsn> {
+    pub fn state_notes(&self, of: &NotedCheckpoint) -> Vec<Lsn> {
         let mut numbers = Vec::with_capacity(of.depth);
-        for link in self.links(of) {
+        for link in self.state_links(of) {
             numbers.push(link.number);
             numbers.extend(link.orphan.then_some(Lsn(0)));
         }
@@ -183,7 +183,7 @@ impl Checkpoints {
     }
 
     /// Returns the checkpoints that make up the state at one, latest first.
-    fn links(&self, of: &NotedCheckpoint) -> impl Iterator<Item = &NotedCheckpoint> {
+    fn state_links(&self, of: &NotedCheckpoint) -> impl Iterator<Item = &NotedCheckpoint> {
         let at = |index: Option<usize>| index.and_then(|index| self.all.get(index));
         std::iter::successors(at(of.state), move |found| {
             at(found.parent).filter(|_| found.depth > 1).and_then(|before| at(before.state))
@@ -192,14 +192,14 @@ impl Checkpoints {
 
     /// Returns true if a checkpoint, or a part of its state, was created by that time.
     #[must_use]
-    pub fn rests_on(&self, of: &NotedCheckpoint, then: Timestamp) -> bool {
-        std::iter::once(of).chain(self.links(of)).any(|one| one.at <= then)
+    pub fn has_part_created_by(&self, of: &NotedCheckpoint, then: Timestamp) -> bool {
+        std::iter::once(of).chain(self.state_links(of)).any(|one| one.at <= then)
     }
 
     /// Returns true if the next state should be stored in full: this bounds the notes per read, and
     /// the bytes written grow linearly with the changes.
     #[must_use]
-    pub fn wants_base(before: &NotedCheckpoint, delta_bytes: usize) -> bool {
+    pub fn needs_full_state(before: &NotedCheckpoint, delta_bytes: usize) -> bool {
         let since = before.bytes.saturating_sub(before.base_bytes) + delta_bytes;
         before.depth >= CHAIN_MAX || before.depth > 1 && since > before.base_bytes.max(CHAIN_BYTES)
     }
@@ -274,7 +274,7 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
                 Value::Object(diff(before, after)?)
             }
             // A member without an old value is inserted verbatim.
-            (_, after) if holds_null(after) => return None,
+            (_, after) if contains_null(after) => return None,
             (_, after) => after.clone(),
         };
         patch.insert(name.clone(), change);
@@ -283,10 +283,10 @@ pub fn diff(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Map<St
 }
 
 /// Returns true if a merge patch cannot express the value: a null in an object removes the member.
-fn holds_null(value: &Value) -> bool {
+fn contains_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
-        Value::Object(members) => members.values().any(holds_null),
+        Value::Object(members) => members.values().any(contains_null),
         _ => false,
     }
 }

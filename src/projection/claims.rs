@@ -1,6 +1,6 @@
 //! Statements of the agent that no longer hold: a later user message, or a later sentence of the
 //! agent on the same names, negates or replaces them. Only the latest statements are compared, by
-//! their terms; an unclear contradiction leaves them standing. It must not keep a text.
+//! their terms; an unclear contradiction withdraws none. It must not keep a text.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -82,7 +82,7 @@ static STOP_WORDS: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.split_whitesp
 
 /// Features of a statement, for comparison with others.
 #[derive(Clone, Debug, Default)]
-struct Sense {
+struct StatementFeatures {
     /// Hashes of its subject terms, ascending; `names` has the identifiers among them.
     topics: Vec<u16>,
     names: Vec<u16>,
@@ -104,7 +104,7 @@ struct Claim {
     position: Position,
     /// Byte range in the message.
     range: Range<usize>,
-    sense: Sense,
+    sense: StatementFeatures,
     /// Subject terms of its line; `head` has those of the line's first statement.
     line: Vec<u16>,
     head: Vec<u16>,
@@ -114,26 +114,30 @@ struct Claim {
 
 /// A withdrawn statement: the position of its message, and its byte range there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct TakenBack {
+pub(super) struct WithdrawnStatement {
     pub(super) position: Position,
     pub(super) range: Range<usize>,
 }
 
 /// Latest statements of the agent.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Claims {
+pub(super) struct AgentClaims {
     latest: VecDeque<Claim>,
     words: u64,
 }
 
-impl Claims {
+impl AgentClaims {
     /// Folds a message of the agent; returns the earlier statements that it withdraws.
-    pub(super) fn fold_message(&mut self, position: Position, text: &str) -> Vec<TakenBack> {
+    pub(super) fn fold_message(
+        &mut self,
+        position: Position,
+        text: &str,
+    ) -> Vec<WithdrawnStatement> {
         let made = split_statements(position, text, self.words);
         let mut gone = Vec::new();
         for claim in made {
             if claim.sense.may_withdraw() {
-                take_matching(&mut self.latest, &mut gone, |old| claim.withdraws(old));
+                withdraw_matching(&mut self.latest, &mut gone, |old| claim.withdraws(old));
             }
             push_bounded(&mut self.latest, claim, CLAIMS_MAX);
         }
@@ -141,7 +145,7 @@ impl Claims {
     }
 
     /// Folds a user message; returns the statements of the agent that it withdraws.
-    pub(super) fn fold_person(&mut self, text: &str) -> Vec<TakenBack> {
+    pub(super) fn fold_user_message(&mut self, text: &str) -> Vec<WithdrawnStatement> {
         self.words += 1;
         let lower = normalize(text);
         let objects = OBJECTIONS.iter().any(|begin| lower.starts_with(begin));
@@ -151,14 +155,14 @@ impl Claims {
         if !is_short || !(objects || negates || is_only) {
             return Vec::new();
         }
-        let by = Sense::from_text(text);
+        let by = StatementFeatures::from_text(text);
         let first = self.words.saturating_sub(WORDS_BACK);
         let latest = self.words - 1;
         let mut gone = Vec::new();
-        take_matching(&mut self.latest, &mut gone, |old| {
+        withdraw_matching(&mut self.latest, &mut gone, |old| {
             let of_head = old.head.iter().filter(|one| !old.sense.topics.contains(one));
             let of_head = of_head.filter(|one| by.topics.contains(one)).count();
-            let shared = by.shared(&old.sense) + of_head;
+            let shared = by.count_shared_topics(&old.sense) + of_head;
             let refuses = old.words == latest && (objects || negates);
             let is_proposal = refuses && old.sense.plans && (objects || shared >= 1);
             let is_every = is_only && old.sense.is_every && shared >= 1;
@@ -170,11 +174,11 @@ impl Claims {
     }
 
     /// Withdraws the plans that the agent announced just before a call that the user refused.
-    pub(super) fn refuse(&mut self) -> Vec<TakenBack> {
+    pub(super) fn withdraw_refused_plans(&mut self) -> Vec<WithdrawnStatement> {
         let mut gone = Vec::new();
         let latest = self.latest.back().map(|claim| claim.position);
         let words = self.words;
-        take_matching(&mut self.latest, &mut gone, |old| {
+        withdraw_matching(&mut self.latest, &mut gone, |old| {
             Some(old.position) == latest && old.words + 1 >= words && old.sense.plans
         });
         gone
@@ -186,21 +190,21 @@ impl Claims {
 }
 
 /// Moves the statements that match from the list to `gone`.
-fn take_matching(
+fn withdraw_matching(
     list: &mut VecDeque<Claim>,
-    gone: &mut Vec<TakenBack>,
+    gone: &mut Vec<WithdrawnStatement>,
     is: impl Fn(&Claim) -> bool,
 ) {
     list.retain(|claim| {
         let is_gone = is(claim);
         if is_gone {
-            gone.push(TakenBack { position: claim.position, range: claim.range.clone() });
+            gone.push(WithdrawnStatement { position: claim.position, range: claim.range.clone() });
         }
         !is_gone
     });
 }
 
-impl Sense {
+impl StatementFeatures {
     fn from_text(text: &str) -> Self {
         let lower = normalize(text);
         let mut made = Self::default();
@@ -265,19 +269,19 @@ impl Sense {
     }
 
     /// Returns the number of shared subject terms.
-    fn shared(&self, other: &Self) -> usize {
+    fn count_shared_topics(&self, other: &Self) -> usize {
         self.topics.iter().filter(|topic| other.topics.binary_search(topic).is_ok()).count()
     }
 
     /// Returns true if both have one subject: a common name, if both have names.
-    fn has_subject_of(&self, other: &Self, least: usize) -> bool {
+    fn shares_subject(&self, other: &Self, least: usize) -> bool {
         let is_named = !self.names.is_empty() && !other.names.is_empty();
         let is_shared = |name: &u16| other.names.binary_search(name).is_ok();
         match is_named {
             true => self.names.iter().any(is_shared),
             false => {
                 let few = self.topics.len().min(other.topics.len());
-                self.shared(other) >= least.min(few.max(1))
+                self.count_shared_topics(other) >= least.min(few.max(1))
             }
         }
     }
@@ -292,8 +296,8 @@ impl Claim {
             && ((by.is_bad || by.is_wrong) && other.is_good || by.is_good && other.is_wrong);
         let is_replaced = other.is_hedged && (by.retracts || by.concludes);
         let of_line = || self.line.iter().filter(|one| other.topics.contains(one)).count();
-        is_mended && by.has_subject_of(other, 2)
-            || is_reversed && by.has_subject_of(other, 1)
+        is_mended && by.shares_subject(other, 2)
+            || is_reversed && by.shares_subject(other, 1)
             || is_replaced && of_line() >= 2
     }
 }
@@ -331,7 +335,8 @@ fn split_statements(position: Position, text: &str, words: u64) -> Vec<Claim> {
         let from = at + sentence.find(trimmed).unwrap_or_default();
         at += length;
         if !trimmed.is_empty() {
-            let (sense, range) = (Sense::from_text(trimmed), from..from + trimmed.len());
+            let (sense, range) =
+                (StatementFeatures::from_text(trimmed), from..from + trimmed.len());
             lines.push(begin_of_line);
             let (line, head) = (Vec::new(), Vec::new());
             made.push(Claim { position, range, sense, line, head, words });
@@ -358,17 +363,17 @@ mod tests {
     use super::*;
 
     /// Returns the statements of these messages that the last one withdraws.
-    fn taken(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
-        let mut claims = Claims::default();
-        claims.fold_person("Do it");
+    fn withdrawn_texts(agent: &[&str], last: &str, is_person: bool) -> Vec<String> {
+        let mut claims = AgentClaims::default();
+        claims.fold_user_message("Do it");
         for (at, text) in (0..).zip(agent) {
             claims.fold_message(Position(at), text);
         }
         let gone = match is_person {
-            true => claims.fold_person(last),
+            true => claims.fold_user_message(last),
             false => claims.fold_message(Position(9), last),
         };
-        let text = |one: &TakenBack| {
+        let text = |one: &WithdrawnStatement| {
             let (_, text) = (0..).zip(agent).find(|(at, _)| Position(*at) == one.position)?;
             text.get(one.range.clone()).map(str::to_owned)
         };
@@ -406,7 +411,7 @@ mod tests {
                 &["The parser might be correct and my analysis of the parser is wrong."],
             ),
         ] {
-            assert_eq!(taken(agent, last, is_person), expected, "{last}");
+            assert_eq!(withdrawn_texts(agent, last, is_person), expected, "{last}");
         }
     }
 }

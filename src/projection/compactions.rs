@@ -1,6 +1,6 @@
 //! Ranges that a client's compactions removed from its context, and those still missing. A
-//! compaction without a list of dropped ranges dropped everything before it except what it kept. It
-//! must not judge a summary.
+//! compaction without a list of dropped ranges dropped everything before it except its kept ranges.
+//! It must not judge a summary.
 
 use std::collections::VecDeque;
 
@@ -57,13 +57,13 @@ impl Compactions {
     /// Returns the dropped positions that no later compaction kept, as ascending ranges that do not
     /// touch.
     #[must_use]
-    pub fn out(&self) -> &[Range] {
+    pub fn dropped_ranges(&self) -> &[Range] {
         &self.out
     }
 
     pub(super) fn fold(&mut self, event: &Event) {
         let made = match event.kind.as_str() {
-            kinds::CONTEXT_COMPACTED => read(event),
+            kinds::CONTEXT_COMPACTED => parse_compaction(event),
             // The hosted API reports the compaction without ranges.
             kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(compaction_of_all(event)),
             _ => return,
@@ -95,11 +95,11 @@ fn compaction_of_all(event: &Event) -> CompactionOut {
     }
 }
 
-fn read(event: &Event) -> Option<CompactionOut> {
+fn parse_compaction(event: &Event) -> Option<CompactionOut> {
     let body: CompactionBody<'_> = body::read(&event.body)?;
     let before = Range::new(Position::ZERO, event.position);
     let ranges = |raw: Option<&RawValue>| {
-        let read = raw.map(|raw| body::ranges(raw.get())).unwrap_or_default();
+        let read = raw.map(|raw| body::parse_ranges(raw.get())).unwrap_or_default();
         let cut = |range: Range| Range::new(range.from, range.to.min(before.to));
         let cut: Vec<Range> = read.into_iter().take(RANGES_MAX).map(cut).collect();
         union(&[], &cut)

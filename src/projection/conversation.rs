@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 
 use super::{
     Marks,
-    claims::TakenBack,
-    messages::{Message, Messages},
+    claims::WithdrawnStatement,
+    messages::{KeptMessages, Message},
     sentences::sentences,
     small_talk::is_courtesy,
 };
@@ -23,7 +23,7 @@ use crate::{
         Event, EventType, Position, kinds,
         text::{clip, one_line},
     },
-    traces::{string, words},
+    traces::{content_text, parse_string},
 };
 
 /// Most event types counted separately; further ones share a count.
@@ -44,16 +44,16 @@ const WITHDRAWN: &str = "(no longer holds) ";
 
 /// A message of the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Spoken {
+pub struct SpokenMessage {
     /// Position of the message.
     pub position: Position,
     /// Text, up to 4 000 characters.
     pub text: String,
-    /// Byte ranges of statements that no longer hold, in no order.
+    /// Byte ranges of statements that no longer hold, unordered.
     withdrawn: Vec<Range<usize>>,
 }
 
-impl Message for Spoken {
+impl Message for SpokenMessage {
     fn position(&self) -> Position {
         self.position
     }
@@ -63,21 +63,21 @@ impl Message for Spoken {
     }
 }
 
-impl Spoken {
+impl SpokenMessage {
     /// Returns the statements that no longer hold.
-    pub fn withdrawn(&self) -> impl Iterator<Item = &str> {
+    pub fn withdrawn_statements(&self) -> impl Iterator<Item = &str> {
         self.withdrawn.iter().filter_map(|range| self.text.get(range.clone()))
     }
 
     /// Returns true if most of it no longer holds.
     #[must_use]
-    pub fn is_withdrawn(&self) -> bool {
-        self.withdrawn().map(str::len).sum::<usize>() * 2 > self.text.len()
+    pub fn is_mostly_withdrawn(&self) -> bool {
+        self.withdrawn_statements().map(str::len).sum::<usize>() * 2 > self.text.len()
     }
 
     /// Returns the text with each statement that no longer holds marked.
     #[must_use]
-    pub fn marked(&self) -> Cow<'_, str> {
+    pub fn text_with_marks(&self) -> Cow<'_, str> {
         let mut ranges: Vec<&Range<usize>> = self.withdrawn.iter().collect();
         if ranges.is_empty() {
             return Cow::Borrowed(&self.text);
@@ -107,25 +107,25 @@ pub struct Conversation {
     pub last_answer: Option<EventLine>,
     /// Latest events with text, oldest first, without those that only report how a program ran.
     pub recent: VecDeque<EventLine>,
-    answers: Messages<Spoken>,
+    answers: KeptMessages<SpokenMessage>,
 }
 
 impl Conversation {
     /// Returns the agent's latest messages, and older ones that were marked important, oldest
     /// first, each up to 4 000 characters.
     #[must_use]
-    pub fn answers(&self) -> &VecDeque<Spoken> {
+    pub fn answers(&self) -> &VecDeque<SpokenMessage> {
         self.answers.all()
     }
 
     /// Returns true if a message at that position may have been dropped.
-    pub(super) fn may_lack(&self, position: Position) -> bool {
-        self.answers.may_lack(position)
+    pub(super) fn may_have_dropped(&self, position: Position) -> bool {
+        self.answers.may_have_dropped(position)
     }
 
     /// Marks a statement of a message as withdrawn; returns its text.
-    pub(super) fn withdraw(&mut self, gone: &TakenBack) -> Option<&str> {
-        let answer = self.answers.at_mut(gone.position)?;
+    pub(super) fn withdraw_statement(&mut self, gone: &WithdrawnStatement) -> Option<&str> {
+        let answer = self.answers.get_mut(gone.position)?;
         let text = answer.text.get(gone.range.clone())?;
         answer.withdrawn.push(gone.range.clone());
         Some(text)
@@ -134,7 +134,7 @@ impl Conversation {
     fn keep_answer(&mut self, position: Position, text: &str, marks: &Marks) {
         let text = clip(text.trim(), ANSWER_CHARS_MAX);
         if !text.is_empty() {
-            let spoken = Spoken { position, text, withdrawn: Vec::new() };
+            let spoken = SpokenMessage { position, text, withdrawn: Vec::new() };
             self.answers.add(spoken, (ANSWERS_MAX, ANSWERS_BYTES_MAX), marks);
         }
     }
@@ -163,7 +163,7 @@ impl Conversation {
         let mut line = EventLine {
             position: event.position,
             kind: event.kind.clone(),
-            text: line_of(&event.body, chars),
+            text: format_event_line(&event.body, chars),
             at: event.processed_at,
         };
         if !line.text.is_empty() {
@@ -235,7 +235,7 @@ fn is_all_courtesy(text: &str) -> bool {
 fn message_text(body: &[u8]) -> Option<String> {
     let answer: AgentMessage<'_> = super::body::read(body)?;
     answer.session_thread_id.is_none().then_some(())?;
-    answer.content.map(words)
+    answer.content.map(content_text)
 }
 
 /// Members of the common events that a view shows.
@@ -250,10 +250,10 @@ struct ShownMembers<'a> {
 }
 
 /// Formats an event in one line: its text, the tool and its input, or the raw body.
-fn line_of(body: &[u8], chars_max: usize) -> String {
-    let as_is = || one_line(&without_original(body), chars_max);
+fn format_event_line(body: &[u8], chars_max: usize) -> String {
+    let as_is = || one_line(&strip_raw_member(body), chars_max);
     let Some(shape) = super::body::read::<ShownMembers<'_>>(body) else { return as_is() };
-    if let Some(name) = shape.name.and_then(string) {
+    if let Some(name) = shape.name.and_then(parse_string) {
         let input = shape.input.map_or("", RawValue::get);
         return one_line(
             &format!("{} {}", one_line(&name, 60), one_line(input, chars_max)),
@@ -261,13 +261,13 @@ fn line_of(body: &[u8], chars_max: usize) -> String {
         );
     }
     match shape.content {
-        Some(content) => one_line(&words(content), chars_max),
+        Some(content) => one_line(&content_text(content), chars_max),
         None => as_is(),
     }
 }
 
 /// Returns a body without the `raw` member, which has the client's original.
-fn without_original(body: &[u8]) -> String {
+fn strip_raw_member(body: &[u8]) -> String {
     let members: Option<BTreeMap<String, &RawValue>> = super::body::read(body);
     let kept = members.filter(|members| members.contains_key("raw")).and_then(|mut members| {
         members.remove("raw");
@@ -292,7 +292,7 @@ mod tests {
             (r#"{"state":1,"raw":{"transcript_path":"/x"}}"#, r#"{"state":1}"#),
             ("not json", "not json"),
         ] {
-            assert_eq!(line_of(body.as_bytes(), 160), expected);
+            assert_eq!(format_event_line(body.as_bytes(), 160), expected);
         }
     }
 }

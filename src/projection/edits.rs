@@ -3,7 +3,7 @@
 use super::{Marks, progress::WorkProgress};
 use crate::{
     event::{Event, Position, text::one_line},
-    traces::{Calls, ToolEvent, Touch},
+    traces::{FileTouch, OpenCalls, ToolEvent},
 };
 
 /// Most characters of a request.
@@ -27,7 +27,7 @@ pub struct Edit {
 /// Fold over the events of a session, in their order.
 #[derive(Debug, Default)]
 pub struct Edits {
-    calls: Calls,
+    calls: OpenCalls,
     progress: WorkProgress,
 }
 
@@ -36,22 +36,22 @@ impl Edits {
     pub fn fold(&mut self, event: &Event) -> Vec<Edit> {
         let tool_event = self.calls.fold(event);
         self.progress.fold(event, tool_event.as_ref(), &Marks::default());
-        let Some(ToolEvent::Result(call, answer)) = tool_event.filter(succeeded) else {
+        let Some(ToolEvent::Result(call, answer)) = tool_event.filter(is_success) else {
             return Vec::new();
         };
-        let word = self.progress.instructions().whole().next_back();
+        let word = self.progress.instructions().recent_instructions().next_back();
         let line = |text: &str| one_line(text, REQUEST_CHARS_MAX).into();
         let asked = word.map(|word| (word.position, line(&word.text)));
-        let made = |(touch, path): &(Touch, Box<str>)| Edit {
+        let made = |(touch, path): &(FileTouch, Box<str>)| Edit {
             position: answer.position,
             path: path.clone(),
             how: match touch {
-                Touch::Changed | Touch::Written => "changed",
-                Touch::Deleted => "deleted",
-                Touch::Reverted | Touch::Reset => "reverted",
-                Touch::Stashed => "stashed",
-                Touch::Returned => "brought back",
-                Touch::Committed => "committed",
+                FileTouch::Changed | FileTouch::Written => "changed",
+                FileTouch::Deleted => "deleted",
+                FileTouch::Reverted | FileTouch::Reset => "reverted",
+                FileTouch::Stashed => "stashed",
+                FileTouch::Returned => "brought back",
+                FileTouch::Committed => "committed",
             },
             tool: call.tool.clone(),
             asked: asked.clone(),
@@ -66,6 +66,6 @@ impl Edits {
     }
 }
 
-fn succeeded(event: &ToolEvent<'_>) -> bool {
+fn is_success(event: &ToolEvent<'_>) -> bool {
     matches!(event, ToolEvent::Result(_, answer) if !answer.failed)
 }

@@ -10,15 +10,15 @@ use std::{
 use crate::{
     event::{Position, lists::phrase_list, text::head},
     traces::{
-        Command, CommandKind, CommandRun, Joint, RunnerFamily, TestRun, ToolCall, ToolResult,
-        failed_run, git,
+        CommandJoint, CommandKind, CommandLine, CommandRun, RunnerFamily, TestRun, TracedCall,
+        TracedResult, find_failed_run, git,
         report::{self, OutputReport},
     },
 };
 
 /// Most commands kept.
 const COMMANDS_MAX: usize = 256;
-/// Number of later results after which a failure that was not retried is given up: of an
+/// Number of later results after which a failure without a retry counts as abandoned: of an
 /// experiment; of git and other commands after a user message; of these without one.
 const TRIAL_RESULTS: u64 = 12;
 const SETTLED_RESULTS: u64 = 6;
@@ -43,12 +43,12 @@ pub struct CommandFact {
     /// Failed tests and the reason, up to 300 characters; empty if its last run succeeded.
     pub error: Box<str>,
     /// True if it was not retried after its failure while the work continued.
-    given_up: bool,
+    is_abandoned: bool,
     key: u64,
     kind: CommandKind,
     /// True if it ran a script that the session wrote, as an experiment.
     is_trial: bool,
-    /// Tests that failed in its last run and in no later run of another command; if mended, those
+    /// Tests that failed in its last run and in no later run of another command; if resolved, those
     /// that did.
     names: Vec<FailedTest>,
     /// Reason of the failure.
@@ -66,7 +66,7 @@ struct FailedTest {
 
 /// Latest run of tests, if it succeeded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Passed {
+pub struct PassedTests {
     /// Command line of the run.
     pub line: Box<str>,
     /// Number of passed tests, if the runner reports it.
@@ -87,9 +87,9 @@ pub(super) struct CommandOutcome {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Failures {
     commands: VecDeque<CommandFact>,
-    passed: Option<Passed>,
+    passed: Option<PassedTests>,
     /// Number of failing commands dropped because of the bound.
-    forgotten: u64,
+    dropped: u64,
     /// Numbers of the agent's own results, and of user messages, so far.
     counts: [u64; 2],
 }
@@ -97,19 +97,19 @@ pub(super) struct Failures {
 impl Failures {
     /// Returns the commands that failed at least once, least recently run first; at most 256.
     pub(super) fn commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
-        self.commands.iter().filter(|command| !command.given_up)
+        self.commands.iter().filter(|command| !command.is_abandoned)
     }
 
-    pub(super) fn passed(&self) -> Option<&Passed> {
+    pub(super) fn latest_passed_run(&self) -> Option<&PassedTests> {
         self.passed.as_ref()
     }
 
-    pub(super) fn forgotten(&self) -> u64 {
-        self.forgotten
+    pub(super) fn dropped_count(&self) -> u64 {
+        self.dropped
     }
 
     /// Returns the position where one of these commands succeeded after `position`.
-    pub(super) fn mended_since(&self, keys: &[u64], position: Position) -> Option<Position> {
+    pub(super) fn resolved_since(&self, keys: &[u64], position: Position) -> Option<Position> {
         let mended = self.commands().filter(|fact| !fact.failed && keys.contains(&fact.key));
         mended.map(|fact| fact.last).find(|last| *last > position)
     }
@@ -118,19 +118,20 @@ impl Failures {
     /// written by the session and counts as an experiment.
     pub(super) fn fold_command(
         &mut self,
-        (line, command): (&str, &Command),
-        answer: &ToolResult,
+        (line, command): (&str, &CommandLine),
+        answer: &TracedResult,
         is_written: impl Fn(&str) -> bool,
     ) -> CommandOutcome {
-        let output = report::without_escapes(&answer.text);
+        let output = report::strip_escapes(&answer.text);
         let report = OutputReport::parse(&output);
-        let failed = failed_run(command, answer, &report);
+        let failed = find_failed_run(command, answer, &report);
         for (at, run) in command.runs.iter().enumerate() {
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
             let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
             // A failure before `||` is visible only in the output.
-            let is_masked = command.runs.get(at + 1).is_some_and(|next| next.joint == Joint::Or);
-            let is_unknown = failed != Some(at) && (is_masked || run.only_looks());
+            let is_masked =
+                command.runs.get(at + 1).is_some_and(|next| next.joint == CommandJoint::Or);
+            let is_unknown = failed != Some(at) && (is_masked || run.is_read_only());
             if !is_unknown && !failed.is_some_and(is_cut) {
                 let is_trial = script(&run.kind).is_some_and(&is_written);
                 self.fold_outcome(
@@ -150,10 +151,10 @@ impl Failures {
     }
 
     /// Folds the result of another tool: one that does not work at all fails until it works again.
-    pub(super) fn fold_tool(&mut self, call: &ToolCall, answer: &ToolResult) {
+    pub(super) fn fold_tool(&mut self, call: &TracedCall, answer: &TracedResult) {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
-        let run = CommandRun::of_tool(hasher.finish(), &call.tool);
+        let run = CommandRun::from_tool(hasher.finish(), &call.tool);
         let report = OutputReport::parse(&answer.text);
         let head = head(&answer.text, 2_000);
         let head = head.to_ascii_lowercase();
@@ -163,23 +164,22 @@ impl Failures {
         }
     }
 
-    /// Counts a result of the agent's own call and gives up abandoned failures.
+    /// Counts a result of the agent's own call and marks failures without a retry as abandoned.
     pub(super) fn fold_end_of_call(&mut self) {
         let [results, _] = &mut self.counts;
         *results += 1;
-        self.give_up_abandoned();
+        self.mark_abandoned();
     }
 
-    /// Counts a user message.
-    pub(super) fn fold_message(&mut self) {
+    pub(super) fn count_user_message(&mut self) {
         let [_, words] = &mut self.counts;
         *words += 1;
     }
 
-    /// Gives up the failures of a removed script.
+    /// Marks the failures of a removed script as abandoned.
     pub(super) fn fold_removed_file(&mut self, path: &str) {
         for fact in &mut self.commands {
-            fact.given_up |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
+            fact.is_abandoned |= fact.failed && script(&fact.kind).is_some_and(|own| own == path);
         }
     }
 
@@ -195,18 +195,18 @@ impl Failures {
             return;
         }
         let tests = report.tests_passed();
-        self.passed = (!failed).then(|| Passed { line: line.into(), tests, position });
+        self.passed = (!failed).then(|| PassedTests { line: line.into(), tests, position });
     }
 
-    /// Gives up failures that were not retried.
-    fn give_up_abandoned(&mut self) {
+    /// Marks failures that were not retried as abandoned.
+    fn mark_abandoned(&mut self) {
         let [results, words] = self.counts;
-        for fact in self.commands.iter_mut().filter(|fact| fact.failed && !fact.given_up) {
+        for fact in self.commands.iter_mut().filter(|fact| fact.failed && !fact.is_abandoned) {
             let [before, heard] = fact.before;
             let (later, is_heard) = (results - before, words > heard);
-            fact.given_up = match &fact.kind {
+            fact.is_abandoned = match &fact.kind {
                 _ if fact.is_trial && fact.names.is_empty() => later >= TRIAL_RESULTS,
-                CommandKind::Tests(_) | CommandKind::Builds(..) | CommandKind::Looks => false,
+                CommandKind::Tests(_) | CommandKind::Builds(..) | CommandKind::ReadOnly => false,
                 CommandKind::Trial | CommandKind::Installs(_) => later >= TRIAL_RESULTS,
                 CommandKind::Git(..) | CommandKind::Other(_) => {
                     is_heard && later >= SETTLED_RESULTS || later >= LEFT_RESULTS
@@ -226,13 +226,13 @@ impl Failures {
     ) {
         let at = self.commands.iter().rposition(|one| one.key == run.key);
         let known = at.and_then(|at| self.commands.remove(at));
-        let test = run.test().map(|test| test.shown_as(report.family));
+        let test = run.test().map(|test| test.with_family(report.family));
         let moved = match &test {
-            Some(test) => self.judge(test, failed, report, position),
+            Some(test) => self.apply_test_run(test, failed, report, position),
             None => Vec::new(),
         };
         if !failed {
-            self.mend_others(run, position);
+            self.resolve_covered(run, position);
         }
         if !failed && known.is_none() {
             return;
@@ -244,15 +244,15 @@ impl Failures {
         fact.is_trial = is_trial;
         fact.before = self.counts;
         if failed {
-            fact.fail(report, &moved);
+            fact.fold_failure(report, &moved);
         } else {
-            fact.mend(position);
+            fact.mark_resolved(position);
         }
         self.insert_bounded(fact);
     }
 
-    /// Mends the failures of other commands that this success covers.
-    fn mend_others(&mut self, run: &CommandRun, position: Position) {
+    /// Marks the failures of other commands that this success covers as resolved.
+    fn resolve_covered(&mut self, run: &CommandRun, position: Position) {
         for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
             let is_spoken_for = match (&run.kind, &fact.kind) {
                 (CommandKind::Builds(family, limits), CommandKind::Builds(own, of)) => {
@@ -273,13 +273,13 @@ impl Failures {
                 _ => false,
             };
             if is_spoken_for {
-                fact.mend(position);
+                fact.mark_resolved(position);
             }
         }
     }
 
-    /// Mends failures of git that its reported state shows to be over.
-    fn fold_git_state(&mut self, command: &Command, output: &str, position: Position) {
+    /// Marks failures of git as resolved if the state that git reports shows it.
+    fn fold_git_state(&mut self, command: &CommandLine, output: &str, position: Position) {
         if !command.runs.iter().any(|run| &*run.program == "git") {
             return;
         }
@@ -287,22 +287,23 @@ impl Failures {
             if let CommandKind::Git(own, subject) = &fact.kind
                 && git::is_failure_over(own, subject.as_deref(), output)
             {
-                fact.mend(position);
+                fact.mark_resolved(position);
             }
         }
     }
 
     /// Applies a test run to failures of other commands: tests that it reports as failed move to
-    /// this run, tests that passed are mended. Returns the former.
-    fn judge(
+    /// this run, tests that passed become resolved. Returns the moved tests.
+    fn apply_test_run(
         &mut self,
         test: &TestRun,
         failed: bool,
         report: &OutputReport<'_>,
         position: Position,
     ) -> Vec<FailedTest> {
-        let fails =
-            |name: &FailedTest| report.failing.iter().any(|one| report::same_test(one, &name.text));
+        let fails = |name: &FailedTest| {
+            report.failing.iter().any(|one| report::is_same_test(one, &name.text))
+        };
         let mut moved = Vec::new();
         self.commands.retain_mut(|fact| {
             if fact.names.iter().any(fails) {
@@ -315,7 +316,7 @@ impl Failures {
                     return false;
                 }
             }
-            fact.judge(test, failed, report, position);
+            fact.resolve_passed(test, failed, report, position);
             true
         });
         moved
@@ -323,8 +324,8 @@ impl Failures {
 
     fn insert_bounded(&mut self, fact: CommandFact) {
         if self.commands.len() == COMMANDS_MAX {
-            let mended = self.commands.iter().position(|fact| !fact.failed || fact.given_up);
-            self.forgotten += u64::from(mended.is_none());
+            let mended = self.commands.iter().position(|fact| !fact.failed || fact.is_abandoned);
+            self.dropped += u64::from(mended.is_none());
             self.commands.remove(mended.unwrap_or(0));
         }
         self.commands.push_back(fact);
@@ -347,7 +348,7 @@ impl CommandFact {
             failures: 0,
             last: position,
             error: Box::default(),
-            given_up: false,
+            is_abandoned: false,
             key: run.key,
             kind: run.kind.clone(),
             is_trial: false,
@@ -358,11 +359,12 @@ impl CommandFact {
     }
 
     /// Folds a failed run; `moved` are tests that had failed in other commands.
-    fn fail(&mut self, report: &OutputReport<'_>, moved: &[FailedTest]) {
+    fn fold_failure(&mut self, report: &OutputReport<'_>, moved: &[FailedTest]) {
         let known = std::mem::take(&mut self.names);
         let known = if self.failed { known } else { Vec::new() };
         let times = |name: &str| {
-            let before = known.iter().chain(moved).find(|one| report::same_test(&one.text, name));
+            let before =
+                known.iter().chain(moved).find(|one| report::is_same_test(&one.text, name));
             before.map_or(0, |one| one.times) + 1
         };
         self.failures = if self.failed { self.failures + 1 } else { 1 };
@@ -371,12 +373,12 @@ impl CommandFact {
         if report.is_partial() {
             // A broken run shows nothing about the tests that failed before it.
             let is_new = |one: &FailedTest| {
-                !report.failing.iter().any(|name| report::same_test(&one.text, name))
+                !report.failing.iter().any(|name| report::is_same_test(&one.text, name))
             };
             self.names.extend(known.iter().filter(|one| is_new(one)).cloned());
             self.names.truncate(report::NAMES_MAX);
         }
-        (self.failed, self.given_up) = (true, false);
+        (self.failed, self.is_abandoned) = (true, false);
         self.why = report.reason_line().map(Into::into);
         self.update_error();
     }
@@ -389,8 +391,8 @@ impl CommandFact {
         self.failures = most.unwrap_or(self.failures);
     }
 
-    fn mend(&mut self, position: Position) {
-        (self.failed, self.given_up) = (false, false);
+    fn mark_resolved(&mut self, position: Position) {
+        (self.failed, self.is_abandoned) = (false, false);
         self.last = position;
         self.error = Box::default();
         self.why = None;
@@ -406,8 +408,8 @@ impl CommandFact {
             && words.any(|word| packages.iter().any(|package| **package == *word))
     }
 
-    /// Mends its tests that passed in another command's run, and itself if none remains.
-    fn judge(
+    /// Removes its tests that passed in another command's run; it is resolved if none remains.
+    fn resolve_passed(
         &mut self,
         test: &TestRun,
         failed: bool,
@@ -422,21 +424,21 @@ impl CommandFact {
         // Beyond the bound, further failed tests may exist.
         if self.names.is_empty() || self.names.len() == report::NAMES_MAX {
             if all_passed && test.covers(own) {
-                self.mend(position);
+                self.mark_resolved(position);
             }
             return;
         }
         let rest_passed = all_passed || failed && report.is_complete() && test.runs_all();
         let passed = |name: &str| {
-            report.passed(name)
-                || report.places.contains(name.split(" > ").next().unwrap_or(name))
-                    && test.fits(name)
+            report.has_passed_test(name)
+                || report.passed_files.contains(name.split(" > ").next().unwrap_or(name))
+                    && test.matches_name(name)
                 || rest_passed && test.selects(name, own)
         };
         let mut left: Vec<FailedTest> = self.names.clone();
         left.retain(|name| !passed(&name.text));
         if left.is_empty() {
-            self.mend(position);
+            self.mark_resolved(position);
         } else if left.len() < self.names.len() {
             self.why = self.why.take().filter(|_| left.first() == self.names.first());
             self.names = left;
@@ -455,5 +457,5 @@ fn script(kind: &CommandKind) -> Option<&str> {
 }
 
 fn follows_success(run: &CommandRun) -> bool {
-    run.joint == Joint::And
+    run.joint == CommandJoint::And
 }

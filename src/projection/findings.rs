@@ -4,25 +4,23 @@
 //! ("opened the next page") rank low. The same events give the same findings on every machine. It
 //! must not depend on a language beyond the boundaries of sentences and words.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::borrow::Cow;
 
 use super::{
     body::StepBody,
     sentences::end_of_sentence,
-    small_talk::{is_musing, is_narration, is_of_its_moment, is_small_talk},
+    small_talk::{is_momentary, is_musing, is_narration, is_small_talk},
 };
 use crate::{
     api::step::Confidence,
     event::{
-        Position, push_bounded,
+        Position,
         text::{head, one_line},
     },
 };
 
 /// Most findings kept of each kind.
 const KEPT_MAX: usize = 160;
-/// Most withdrawn findings kept.
-const TRIED_MAX: usize = 32;
 /// Most sentences kept of one step's description, of its reasoning, and of one message.
 const OF_DESCRIPTION_MAX: usize = 3;
 const OF_REASONING_MAX: usize = 1;
@@ -60,7 +58,7 @@ const SCORE_MAX: usize = 1_000;
 
 /// Source of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FoundIn {
+pub enum FindingSource {
     /// A step, by its ordinal.
     Step(usize),
     /// A message, by its position.
@@ -87,7 +85,7 @@ impl Signature {
 
     /// Returns true if both texts have most of their words in common.
     #[must_use]
-    pub fn is_like(self, other: Self) -> bool {
+    pub fn is_similar(self, other: Self) -> bool {
         let shared = (self.words & other.words).count_ones();
         let either = (self.words | other.words).count_ones();
         either > 0 && 10 * shared >= 7 * either
@@ -95,7 +93,7 @@ impl Signature {
 
     /// Returns true if the other text has every name and number of this one.
     #[must_use]
-    pub fn names_within(self, other: Self) -> bool {
+    pub fn names_are_subset_of(self, other: Self) -> bool {
         self.names & !other.names == 0
     }
 }
@@ -104,7 +102,7 @@ impl Signature {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Source of the sentence.
-    pub said: FoundIn,
+    pub source: FindingSource,
     /// Text on one line.
     pub text: Box<str>,
     /// Latest score; at most a few thousand.
@@ -127,139 +125,130 @@ pub struct Findings {
     ruled_out: FindingPool,
     gaps: FindingPool,
     sources: FindingPool,
-    /// Findings that no longer hold, latest last.
-    tried: VecDeque<Finding>,
     counts: WordCounts,
     /// Best sentence of the latest step or message, with its score, until it is taken.
     latest: Option<(usize, Box<str>)>,
     /// Number of sentences at which all findings are scored again, by the counts at that time.
-    judged_again_at: u16,
+    rescored_at: u16,
 }
 
 impl Findings {
-    /// Returns the sentences of steps and messages, in no order.
+    /// Returns the sentences of steps and messages, unordered.
     #[must_use]
-    pub fn found(&self) -> &[Finding] {
+    pub fn sentences(&self) -> &[Finding] {
         &self.found.all
     }
 
-    /// Returns the statements of the agent that a later one, or the user, withdrew; the newest 32,
-    /// latest last.
-    pub fn tried(&self) -> impl DoubleEndedIterator<Item = &Finding> {
-        self.tried.iter()
-    }
-
-    /// Returns the approaches that were ruled out, in no order.
+    /// Returns the approaches that were ruled out, unordered.
     #[must_use]
-    pub fn ruled_out(&self) -> &[Finding] {
+    pub fn rejected_approaches(&self) -> &[Finding] {
         &self.ruled_out.all
     }
 
-    /// Returns the open gaps, in no order.
+    /// Returns the open gaps, unordered.
     #[must_use]
     pub fn gaps(&self) -> &[Finding] {
         &self.gaps.all
     }
 
-    /// Returns the titles of sources, in no order.
+    /// Returns the titles of sources, unordered.
     #[must_use]
     pub fn sources(&self) -> &[Finding] {
         &self.sources.all
     }
 
     /// Drops the findings of a superseded step, except its rejected approaches.
-    pub(super) fn forget_step(&mut self, step: usize) {
-        self.found.all.retain(|finding| finding.said != FoundIn::Step(step));
+    pub(super) fn remove_step(&mut self, step: usize) {
+        self.found.all.retain(|finding| finding.source != FindingSource::Step(step));
     }
 
     /// Drops a closed gap.
-    pub(super) fn forget_gap(&mut self, gap: usize) {
-        self.gaps.all.retain(|finding| finding.said != FoundIn::Listed(gap));
+    pub(super) fn remove_gap(&mut self, gap: usize) {
+        self.gaps.all.retain(|finding| finding.source != FindingSource::Listed(gap));
     }
 
     /// Folds a step; `rejected` are the approaches that it is the first to reject, with their
     /// ordinals.
     pub(super) fn fold_step(&mut self, step: usize, body: &StepBody, rejected: &[(usize, &str)]) {
-        let description = sentences(&body.description, 0);
+        let description = split_sentences(&body.description, 0);
         let first = description.len();
-        let reasoning = sentences(body.reasoning.as_deref().unwrap_or_default(), first);
+        let reasoning = split_sentences(body.reasoning.as_deref().unwrap_or_default(), first);
         let rejected = rejected.iter().take(OF_REJECTED_MAX);
         let rejected: Vec<(usize, Sentence<'_>)> =
             rejected.filter_map(|(ordinal, text)| Some((*ordinal, to_sentence(text)?))).collect();
-        self.count(description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)));
-        let percent = weight(body);
-        let description = self.counts.judge(percent, description);
-        let reasoning = self.counts.judge(percent, reasoning);
-        self.latest = best([&description, &reasoning]);
-        let said = FoundIn::Step(step);
-        self.found.offer(said, percent, description, OF_DESCRIPTION_MAX);
-        self.found.offer(said, percent, reasoning, OF_REASONING_MAX);
+        self.count_words(
+            description.iter().chain(&reasoning).chain(rejected.iter().map(|(_, one)| one)),
+        );
+        let percent = step_weight(body);
+        let description = self.counts.score_sorted(percent, description);
+        let reasoning = self.counts.score_sorted(percent, reasoning);
+        self.latest = best_sentence([&description, &reasoning]);
+        let said = FindingSource::Step(step);
+        self.found.add_best(said, percent, description, OF_DESCRIPTION_MAX);
+        self.found.add_best(said, percent, reasoning, OF_REASONING_MAX);
         for (ordinal, one) in rejected {
-            let judged = self.counts.judge(100, vec![one]);
-            self.ruled_out.offer(FoundIn::Listed(ordinal), 100, judged, 1);
+            let judged = self.counts.score_sorted(100, vec![one]);
+            self.ruled_out.add_best(FindingSource::Listed(ordinal), 100, judged, 1);
         }
     }
 
     /// Folds a message of the agent.
     pub(super) fn fold_message(&mut self, at: Position, text: &str) {
         let text = join_wrapped_lines(text);
-        let mut said = sentences(&text, 0);
+        let mut said = split_sentences(&text, 0);
         // A piece of a sentence must begin with the sentence or at a clause.
         said.retain(|one| one.begins && !is_small_talk(one.text));
-        self.count(said.iter());
-        let judged = self.counts.judge(100, said);
-        self.latest = best([&judged]);
-        self.found.offer(FoundIn::At(at), 100, judged, OF_MESSAGE_MAX);
+        self.count_words(said.iter());
+        let judged = self.counts.score_sorted(100, said);
+        self.latest = best_sentence([&judged]);
+        self.found.add_best(FindingSource::At(at), 100, judged, OF_MESSAGE_MAX);
     }
 
-    /// Moves the findings of a withdrawn statement to the withdrawn ones.
-    pub(super) fn take_back(&mut self, at: Position, statement: &str) {
+    /// Removes the findings of a withdrawn statement.
+    pub(super) fn withdraw(&mut self, at: Position, statement: &str) {
         let statement = one_line(strip_marker(statement), CHARS_MAX);
         let is_in = |one: &Finding| statement.contains(&*one.text) || one.text.contains(&statement);
-        let all = &mut self.found.all;
-        for one in all.extract_if(.., |one| one.said == FoundIn::At(at) && is_in(one)) {
-            push_bounded(&mut self.tried, one, TRIED_MAX);
-        }
+        self.found.all.retain(|one| one.source != FindingSource::At(at) || !is_in(one));
     }
 
     /// Folds a text of several paragraphs; each paragraph adds its best sentences.
     pub(super) fn fold_text(&mut self, at: Position, text: &str) {
         let mut first = 0;
         for line in text.lines().take(SENTENCES_MAX * SENTENCES_MAX) {
-            let said = sentences(line, first);
+            let said = split_sentences(line, first);
             first += said.len();
-            self.count(said.iter());
-            let judged = self.counts.judge(100, said);
-            self.found.offer(FoundIn::At(at), 100, judged, OF_DESCRIPTION_MAX);
+            self.count_words(said.iter());
+            let judged = self.counts.score_sorted(100, said);
+            self.found.add_best(FindingSource::At(at), 100, judged, OF_DESCRIPTION_MAX);
         }
     }
 
     /// Drops the findings of a message or text.
-    pub(super) fn forget_text(&mut self, at: Position) {
-        self.found.all.retain(|finding| finding.said != FoundIn::At(at));
+    pub(super) fn remove_text(&mut self, at: Position) {
+        self.found.all.retain(|finding| finding.source != FindingSource::At(at));
     }
 
     /// Returns the score of a text's best sentence, given the session so far.
     #[must_use]
     pub fn worth(&self, text: &str) -> usize {
-        let best = self.counts.judge(100, sentences(text, 0)).into_iter().next();
+        let best = self.counts.score_sorted(100, split_sentences(text, 0)).into_iter().next();
         best.map_or(0, |(score, _)| score)
     }
 
     /// Folds an open gap, by its ordinal.
     pub(super) fn fold_gap(&mut self, gap: usize, text: &str) {
         let said: Vec<Sentence<'_>> = to_sentence(text).into_iter().collect();
-        self.count(said.iter());
-        let judged = self.counts.judge(100, said);
-        self.gaps.offer(FoundIn::Listed(gap), 100, judged, 1);
+        self.count_words(said.iter());
+        let judged = self.counts.score_sorted(100, said);
+        self.gaps.add_best(FindingSource::Listed(gap), 100, judged, 1);
     }
 
     /// Folds the title of a source, by the source's ordinal.
     pub(super) fn fold_source(&mut self, source: usize, title: &str) {
         let said: Vec<Sentence<'_>> = to_sentence(title).into_iter().collect();
-        self.count(said.iter());
-        let judged = self.counts.judge(100, said);
-        self.sources.offer(FoundIn::Listed(source), 100, judged, 1);
+        self.count_words(said.iter());
+        let judged = self.counts.score_sorted(100, said);
+        self.sources.add_best(FindingSource::Listed(source), 100, judged, 1);
     }
 
     /// Removes and returns the best sentence of the latest step or message, with its score.
@@ -268,16 +257,16 @@ impl Findings {
     }
 
     /// Counts the words of sentences before they are scored.
-    fn count<'a, 't: 'a>(&mut self, sentences: impl Iterator<Item = &'a Sentence<'t>>) {
+    fn count_words<'a, 't: 'a>(&mut self, sentences: impl Iterator<Item = &'a Sentence<'t>>) {
         for one in sentences {
             self.counts.add(&one.words);
         }
-        if self.counts.sentences >= self.judged_again_at {
-            self.judge_again();
+        if self.counts.sentences >= self.rescored_at {
+            self.rescore();
         }
     }
 
-    fn judge_again(&mut self) {
+    fn rescore(&mut self) {
         if self.counts.sentences >= SENTENCES_COUNTED {
             self.counts.halve();
         }
@@ -288,27 +277,27 @@ impl Findings {
             }
         }
         let sentences = self.counts.sentences;
-        self.judged_again_at = sentences.saturating_add(sentences / 8 + 1).min(SENTENCES_COUNTED);
+        self.rescored_at = sentences.saturating_add(sentences / 8 + 1).min(SENTENCES_COUNTED);
     }
 
     pub(super) fn weight(&self) -> usize {
         let pools = [&self.found, &self.ruled_out, &self.gaps, &self.sources];
-        let tried = self.tried.len() * (size_of::<Finding>() + CHARS_MAX);
-        pools.iter().map(|pool| pool.weight()).sum::<usize>() + 2 * self.counts.of.len() + tried
+        pools.iter().map(|pool| pool.weight()).sum::<usize>() + 2 * self.counts.of.len()
     }
 }
 
-/// A score and its sentence.
-type Judged<'a> = (usize, Sentence<'a>);
+type ScoredSentence<'a> = (usize, Sentence<'a>);
 
 /// Returns the best sentence of lists that have their best first, with its score.
-fn best<const LISTS: usize>(lists: [&Vec<Judged<'_>>; LISTS]) -> Option<(usize, Box<str>)> {
+fn best_sentence<const LISTS: usize>(
+    lists: [&Vec<ScoredSentence<'_>>; LISTS],
+) -> Option<(usize, Box<str>)> {
     let firsts = lists.into_iter().filter_map(|judged| judged.first());
     let (score, one) = firsts.max_by_key(|(score, _)| *score)?;
     Some((*score, one_line(one.text, CHARS_MAX).into()))
 }
 
-/// Best sentences of a kind, in no order.
+/// Best sentences of a kind, unordered.
 #[derive(Clone, Debug, Default)]
 struct FindingPool {
     all: Vec<Finding>,
@@ -318,28 +307,36 @@ struct FindingPool {
 
 impl FindingPool {
     /// Adds sentences, best first, unless the pool is full of better ones.
-    fn offer(&mut self, said: FoundIn, percent: usize, judged: Vec<Judged<'_>>, taken_max: usize) {
+    fn add_best(
+        &mut self,
+        source: FindingSource,
+        percent: usize,
+        judged: Vec<ScoredSentence<'_>>,
+        taken_max: usize,
+    ) {
         for (score, one) in judged.into_iter().take(taken_max) {
             let full = self.all.len() == KEPT_MAX;
             if full && score < self.least {
                 continue;
             }
             let text: Box<str> = one_line(one.text, CHARS_MAX).into();
-            if self.all.iter().any(|finding| finding.text == text) || full && !self.make_room(score)
+            if self.all.iter().any(|finding| finding.text == text)
+                || full && !self.evict_lowest(score)
             {
                 continue;
             }
             let (order, signature, words) = (one.order, one.signature, one.words.into());
-            let is_idle = is_narration(&text) || is_musing(&text) || is_of_its_moment(&text);
-            let finding = Finding { said, text, score, order, is_idle, signature, words, percent };
+            let is_idle = is_narration(&text) || is_musing(&text) || is_momentary(&text);
+            let finding =
+                Finding { source, text, score, order, is_idle, signature, words, percent };
             self.all.push(finding);
         }
     }
 
     /// Drops the lowest finding, the oldest of equals, unless it is better than the new one.
-    fn make_room(&mut self, score: usize) -> bool {
-        let places = self.all.iter().enumerate();
-        let least = places.min_by_key(|(_, finding)| (finding.score, finding.said));
+    fn evict_lowest(&mut self, score: usize) -> bool {
+        let candidates = self.all.iter().enumerate();
+        let least = candidates.min_by_key(|(_, finding)| (finding.score, finding.source));
         let Some((at, least)) = least else { return false };
         self.least = least.score;
         let better = self.least <= score;
@@ -380,7 +377,11 @@ impl WordCounts {
     }
 
     /// Scores sentences and sorts them, best first; equals keep their order.
-    fn judge<'a>(&self, percent: usize, sentences: Vec<Sentence<'a>>) -> Vec<Judged<'a>> {
+    fn score_sorted<'a>(
+        &self,
+        percent: usize,
+        sentences: Vec<Sentence<'a>>,
+    ) -> Vec<ScoredSentence<'a>> {
         let score = |one: &Sentence<'a>| self.score(&one.words) * percent / 100;
         let mut judged: Vec<_> = sentences.into_iter().map(|one| (score(&one), one)).collect();
         judged.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
@@ -390,13 +391,13 @@ impl WordCounts {
     /// Returns the mean of the squared rarity of the words, reduced for few words, names and
     /// numbers. Squared, because a sentence of half-common words is worth much less than half.
     fn score(&self, words: &[u16]) -> usize {
-        let most = quarters(self.sentences.saturating_add(1)).max(1);
+        let most = log2_quarters(self.sentences.saturating_add(1)).max(1);
         // A word that occurs once is often a name: it counts no rarer than one that occurs a few
         // times in a long session.
         let least = 1 + self.sentences / UNIQUE_OF;
         let rarity = |word: &u16| {
             let count = self.of.get(usize::from(*word & !NUMBER)).copied().unwrap_or(1).max(least);
-            let rarity = most.saturating_sub(quarters(count));
+            let rarity = most.saturating_sub(log2_quarters(count));
             if *word & NUMBER == 0 { rarity } else { rarity * NUMBER_PERCENT / 100 }
         };
         let sum: usize = words.iter().map(|word| rarity(word).pow(2)).sum();
@@ -405,7 +406,7 @@ impl WordCounts {
 }
 
 /// Returns the weight of a step's sentences, in percent.
-fn weight(body: &StepBody) -> usize {
+fn step_weight(body: &StepBody) -> usize {
     let sure = match body.confidence {
         Some(Confidence::High) => 110,
         Some(Confidence::Medium) => 102,
@@ -416,7 +417,7 @@ fn weight(body: &StepBody) -> usize {
 }
 
 /// Returns the binary logarithm in quarters: an integer, equal on every machine.
-fn quarters(count: u16) -> usize {
+fn log2_quarters(count: u16) -> usize {
     let count = u64::from(count).max(1);
     count.pow(4).ilog2() as usize
 }
@@ -471,22 +472,22 @@ fn strip_marker(mut line: &str) -> &str {
 /// Returns a text as one sentence; `None` if it has no words.
 fn to_sentence(text: &str) -> Option<Sentence<'_>> {
     let text = strip_marker(text.trim());
-    let (words, signature) = words(text);
+    let (words, signature) = hash_words(text);
     (!words.is_empty()).then_some(Sentence { text, order: 0, begins: true, words, signature })
 }
 
 /// Returns the sentences of a text that have words, numbered from `first`. Pieces of a long
 /// sentence overlap by half, so that one of them has a short statement in full.
-fn sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
+fn split_sentences(text: &str, first: usize) -> Vec<Sentence<'_>> {
     let mut found: Vec<Sentence<'_>> = Vec::new();
     let mut rest = head(text, TEXT_BYTES_MAX);
     while !rest.is_empty() && found.len() < SENTENCES_MAX {
         let (mut sentence, after) = rest.split_at(end_of_sentence(rest, rest.len()));
         let mut begins = true;
         while sentence.len() > CHARS_MAX && found.len() < SENTENCES_MAX {
-            let piece = sentence.get(..end_of_clause(sentence, PIECE_BYTES)).unwrap_or_default();
+            let piece = sentence.get(..find_clause_end(sentence, PIECE_BYTES)).unwrap_or_default();
             found.extend(to_sentence(piece).map(|one| Sentence { begins, ..one }));
-            let (before, after) = sentence.split_at(end_of_clause(sentence, PIECE_BYTES / 2));
+            let (before, after) = sentence.split_at(find_clause_end(sentence, PIECE_BYTES / 2));
             begins = before.trim_end().ends_with([';', ':']);
             sentence = after;
         }
@@ -505,7 +506,7 @@ const MARKS: &[u8] = b";:,";
 
 /// Returns the end of a piece of about `bytes` bytes: after the best mark in its last third, the
 /// last of equals; without a mark after a word.
-fn end_of_clause(sentence: &str, bytes: usize) -> usize {
+fn find_clause_end(sentence: &str, bytes: usize) -> usize {
     let head = head(sentence, bytes);
     let rank = |end: &usize| {
         let before = end.checked_sub(2).and_then(|at| head.as_bytes().get(at));
@@ -518,13 +519,13 @@ fn end_of_clause(sentence: &str, bytes: usize) -> usize {
 
 /// Returns short hashes of a sentence's distinct words and pairs of neighbours, and its signature;
 /// in a script without spaces each character is a word.
-fn words(sentence: &str) -> (Vec<u16>, Signature) {
+fn hash_words(sentence: &str) -> (Vec<u16>, Signature) {
     let mut found = ReadWords { hashes: Vec::with_capacity(WORDS_MAX), ..ReadWords::default() };
     let mut word: Option<ReadWord> = None;
     for character in sentence.chars() {
         let alone = is_unspaced(character);
         if alone || !character.is_alphanumeric() {
-            found.end(&mut word);
+            found.finish_word(&mut word);
             if found.hashes.len() == WORDS_MAX {
                 break;
             }
@@ -543,10 +544,10 @@ fn words(sentence: &str) -> (Vec<u16>, Signature) {
             };
         }
         if alone {
-            found.end(&mut word);
+            found.finish_word(&mut word);
         }
     }
-    found.end(&mut word);
+    found.finish_word(&mut word);
     (found.hashes, found.signature)
 }
 
@@ -576,7 +577,7 @@ impl Default for ReadWords {
 
 impl ReadWords {
     /// Ends the current word, if one is open.
-    fn end(&mut self, word: &mut Option<ReadWord>) {
+    fn finish_word(&mut self, word: &mut Option<ReadWord>) {
         let Some(ReadWord { hash, is_number, is_name }) = word.take() else { return };
         self.is_empty = false;
         let bit = 1 << ((hash ^ (hash >> 6)) % u64::BITS);
@@ -587,17 +588,17 @@ impl ReadWords {
         *signed |= bit;
         if is_number {
             // A pair with a number is always new and counts the same as the number.
-            self.push(hash, NUMBER);
+            self.push_hash(hash, NUMBER);
             self.before = None;
             return;
         }
-        self.push(hash, 0);
+        self.push_hash(hash, 0);
         if let Some(before) = self.before.replace(hash) {
-            self.push(mix(before, hash), 0);
+            self.push_hash(mix(before, hash), 0);
         }
     }
 
-    fn push(&mut self, hash: u32, mark: u16) {
+    fn push_hash(&mut self, hash: u32, mark: u16) {
         let folded = (hash ^ (hash >> 14)) % VOCABULARY_NAMES;
         let name = u16::try_from(folded).unwrap_or(u16::MAX >> 2) | mark;
         let bit = 1 << (folded % u64::BITS);
@@ -633,7 +634,8 @@ mod tests {
             ("- **Paid:** 6 EUR\n## Next\n> * a quote", &["**Paid:** 6 EUR", "Next", "a quote"]),
             ("... --- \n\n!", &[]),
         ] {
-            let texts: Vec<&str> = sentences(text, 0).into_iter().map(|one| one.text).collect();
+            let texts: Vec<&str> =
+                split_sentences(text, 0).into_iter().map(|one| one.text).collect();
             assert_eq!(texts, expected, "{text:?}");
         }
     }
@@ -657,15 +659,15 @@ mod tests {
     }
 
     fn sentences_of(text: &str) -> Vec<String> {
-        sentences(text, 0).into_iter().map(|one| one.text.to_owned()).collect()
+        split_sentences(text, 0).into_iter().map(|one| one.text.to_owned()).collect()
     }
 
     #[test]
     fn words_ignore_case_and_unspaced_scripts_have_one_per_character() {
-        assert_eq!(words("Órgano, de viento"), words("órgano de viento"));
-        assert_eq!(words("a-b_c").0.len(), 5, "three words, two pairs");
-        assert_eq!(words("漢字かな").0.len(), 7);
-        assert_eq!(words(" \u{1} ,;").0, Vec::<u16>::new());
+        assert_eq!(hash_words("Órgano, de viento"), hash_words("órgano de viento"));
+        assert_eq!(hash_words("a-b_c").0.len(), 5, "three words, two pairs");
+        assert_eq!(hash_words("漢字かな").0.len(), 7);
+        assert_eq!(hash_words(" \u{1} ,;").0, Vec::<u16>::new());
     }
 
     #[test]
@@ -675,8 +677,8 @@ mod tests {
         let again = of("the harbour wall at Varna is 42 metres long, again");
         let other = of("the harbour wall at Burgas is 17 metres long");
         let unlike = of("Tickets are sold at the gate until noon");
-        assert!(again.is_like(told) && again.names_within(told));
-        assert!(other.is_like(told) && !other.names_within(told));
-        assert!(!unlike.is_like(told));
+        assert!(again.is_similar(told) && again.names_are_subset_of(told));
+        assert!(other.is_similar(told) && !other.names_are_subset_of(told));
+        assert!(!unlike.is_similar(told));
     }
 }

@@ -26,7 +26,7 @@ const ENTRY_BYTES: usize = 120;
 
 /// An entity of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entity {
+pub struct GraphEntity {
     /// Type of the entity.
     pub kind: Arc<str>,
     /// Id, unique within its type.
@@ -43,14 +43,14 @@ pub struct Entity {
     pub position: Position,
 }
 
-impl Entity {
+impl GraphEntity {
     /// Applies a merge patch (RFC 7396) to the properties; returns them as JSON text.
     #[must_use]
-    pub fn patched(known: Option<&Self>, patch: Map<String, Value>) -> Box<str> {
+    pub fn patch_properties(known: Option<&Self>, patch: Map<String, Value>) -> Box<str> {
         let known = known.and_then(|known| serde_json::from_str(&known.properties).ok());
         let mut properties: Map<String, Value> = known.unwrap_or_default();
         merge(&mut properties, patch);
-        text(&properties)
+        encode_properties(&properties)
     }
 
     fn weight(&self) -> usize {
@@ -89,31 +89,31 @@ impl Relation {
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     /// Entities by id, then by type.
-    entities: BTreeMap<(Arc<str>, Arc<str>), Arc<Entity>>,
+    entities: BTreeMap<(Arc<str>, Arc<str>), Arc<GraphEntity>>,
     /// Relations by id.
     relations: BTreeMap<Box<str>, Arc<Relation>>,
-    /// Positions of removals: relations by id, entities by [`removed_as`].
+    /// Positions of removals: relations by id, entities by [`removal_key`].
     removed: BTreeMap<Box<str>, Position>,
     bytes: usize,
-    left: u64,
+    dropped: u64,
 }
 
 impl Graph {
     /// Returns the entity with that type and id.
     #[must_use]
-    pub fn entity(&self, kind: &str, id: &str) -> Option<&Arc<Entity>> {
+    pub fn entity(&self, kind: &str, id: &str) -> Option<&Arc<GraphEntity>> {
         self.entities.get(&(id.into(), kind.into()))
     }
 
     /// Returns true if an entity of any type has that id.
     #[must_use]
-    pub fn has(&self, id: &str) -> bool {
+    pub fn has_entity_id(&self, id: &str) -> bool {
         let from = (id.into(), "".into());
         self.entities.range(from..).next().is_some_and(|((known, _), _)| **known == *id)
     }
 
     /// Returns the entities, by id.
-    pub fn entities(&self) -> impl Iterator<Item = &Arc<Entity>> {
+    pub fn entities(&self) -> impl Iterator<Item = &Arc<GraphEntity>> {
         self.entities.values()
     }
 
@@ -130,23 +130,23 @@ impl Graph {
 
     /// Returns the position where that entity was removed; `None` if it exists again.
     #[must_use]
-    pub fn entity_removed(&self, kind: &str, id: &str) -> Option<Position> {
-        self.removed.get(&*removed_as(kind, id)).copied()
+    pub fn entity_removed_at(&self, kind: &str, id: &str) -> Option<Position> {
+        self.removed.get(&*removal_key(kind, id)).copied()
     }
 
     /// Returns the position where that relation was removed; its id is not used again.
     #[must_use]
-    pub fn relation_removed(&self, id: &str) -> Option<Position> {
+    pub fn relation_removed_at(&self, id: &str) -> Option<Position> {
         self.removed.get(id).copied()
     }
 
-    /// Returns true if it accepts no further entity.
+    /// Returns true if the graph accepts no further entity.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.entities.len() >= ENTITIES_MAX || self.bytes >= GRAPH_BYTES_MAX
     }
 
-    /// Returns true if it accepts no further relation.
+    /// Returns true if the graph accepts no further relation.
     #[must_use]
     pub fn is_full_of_relations(&self) -> bool {
         self.relations.len() >= RELATIONS_MAX || self.bytes >= GRAPH_BYTES_MAX
@@ -154,8 +154,8 @@ impl Graph {
 
     /// Returns the number of events that did not fit.
     #[must_use]
-    pub fn left(&self) -> u64 {
-        self.left
+    pub fn dropped_count(&self) -> u64 {
+        self.dropped
     }
 
     /// Folds the event of a graph; ignores others.
@@ -187,7 +187,7 @@ impl Graph {
 
     fn remove_entity(&mut self, body: EntityRemovedBody, at: Position) {
         let EntityRemovedBody { entity_type, entity_id } = body;
-        let name = removed_as(&entity_type, &entity_id);
+        let name = removal_key(&entity_type, &entity_id);
         if let Some(entity) = self.entities.remove(&(entity_id.into(), entity_type.into())) {
             self.bytes = self.bytes - entity.weight() + name.len() + ENTRY_BYTES;
             self.removed.insert(name, at);
@@ -205,10 +205,10 @@ impl Graph {
         let key: (Arc<str>, Arc<str>) = (body.entity_id.into(), body.entity_type.into());
         let known = self.entities.get(&key);
         let at = event.created_at.unwrap_or(event.processed_at);
-        let entity = Entity {
+        let entity = GraphEntity {
             kind: Arc::clone(&key.1),
             id: Arc::clone(&key.0),
-            properties: Entity::patched(known.map(AsRef::as_ref), body.properties),
+            properties: GraphEntity::patch_properties(known.map(AsRef::as_ref), body.properties),
             created_at: known.map_or(at, |known| known.created_at),
             updated_at: at,
             first: known.map_or(event.position, |known| known.first),
@@ -217,11 +217,11 @@ impl Graph {
         let bytes = self.bytes - known.map_or(0, |known| known.weight()) + entity.weight();
         let entities = self.entities.len() + usize::from(known.is_none());
         if entities > with_reserve(ENTITIES_MAX) || bytes > with_reserve(GRAPH_BYTES_MAX) {
-            self.left += 1;
+            self.dropped += 1;
             return;
         }
         self.bytes = bytes;
-        if let Some((name, _)) = self.removed.remove_entry(&*removed_as(&key.1, &key.0)) {
+        if let Some((name, _)) = self.removed.remove_entry(&*removal_key(&key.1, &key.0)) {
             self.bytes -= name.len() + ENTRY_BYTES;
         }
         self.entities.insert(key, Arc::new(entity));
@@ -238,7 +238,7 @@ impl Graph {
             kind: body.relation_type.into(),
             from: body.from_id.into(),
             to: body.to_id.into(),
-            properties: text(&body.properties),
+            properties: encode_properties(&body.properties),
             at: event.created_at.unwrap_or(event.processed_at),
             position: Some(event.position),
         };
@@ -246,7 +246,7 @@ impl Graph {
         if self.relations.len() >= with_reserve(RELATIONS_MAX)
             || bytes > with_reserve(GRAPH_BYTES_MAX)
         {
-            self.left += 1;
+            self.dropped += 1;
             return;
         }
         self.bytes = bytes;
@@ -259,7 +259,7 @@ impl Graph {
 }
 
 /// Returns the key of a removed entity; no id of a relation has that character.
-fn removed_as(kind: &str, id: &str) -> Box<str> {
+fn removal_key(kind: &str, id: &str) -> Box<str> {
     format!("{kind}\u{1}{id}").into()
 }
 
@@ -268,7 +268,7 @@ fn with_reserve(most: usize) -> usize {
 }
 
 /// Encodes an object as JSON text.
-fn text(properties: &Map<String, Value>) -> Box<str> {
+fn encode_properties(properties: &Map<String, Value>) -> Box<str> {
     serde_json::to_string(properties).unwrap_or_default().into()
 }
 
@@ -292,7 +292,7 @@ mod tests {
         });
     }
 
-    fn folded(events: &[(&str, Value)]) -> Graph {
+    fn fold_all(events: &[(&str, Value)]) -> Graph {
         let mut graph = Graph::default();
         for (at, (kind, body)) in (0..).zip(events) {
             fold(&mut graph, at, kind, body);
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn merge_patches_of_an_entity_are_applied_in_order() {
-        let graph = folded(&[
+        let graph = fold_all(&[
             entity("file_reference", "a", json!({"path": "/a", "hash": "1", "in": {"x": 1}})),
             entity("context_item", "a", json!({})),
             entity("file_reference", "a", json!({"hash": null, "in": {"y": 2}, "n": 3})),
@@ -317,7 +317,7 @@ mod tests {
         assert_eq!((found.first, found.position), (Position(0), Position(2)));
         assert_eq!((found.created_at, found.updated_at), (Timestamp(0), Timestamp(2)));
         assert_eq!(graph.entities().count(), 2, "another type is another entity");
-        assert!(graph.has("a") && !graph.has("") && !graph.has("b"));
+        assert!(graph.has_entity_id("a") && !graph.has_entity_id("") && !graph.has_entity_id("b"));
         assert_eq!(graph.bytes, graph.entities().map(|one| one.weight()).sum::<usize>());
     }
 
@@ -332,29 +332,32 @@ mod tests {
             (kinds::GRAPH_ENTITY_REMOVED, json!({"entity_type": "task", "entity_id": "a"})),
             (kinds::GRAPH_ENTITY_REMOVED, json!({"entity_type": "note", "entity_id": "b"})),
         ];
-        let graph = folded(&events);
+        let graph = fold_all(&events);
         assert_eq!((graph.entities().count(), graph.relations().count()), (1, 0));
-        assert_eq!(graph.relation_removed("e2"), Some(Position(3)));
-        assert_eq!(graph.entity_removed("task", "a"), Some(Position(4)));
-        assert_eq!(graph.entity_removed("note", "b"), None, "it never was");
+        assert_eq!(graph.relation_removed_at("e2"), Some(Position(3)));
+        assert_eq!(graph.entity_removed_at("task", "a"), Some(Position(4)));
+        assert_eq!(graph.entity_removed_at("note", "b"), None, "it never was");
         events.push(entity("task", "a", json!({"m": 2})));
-        let graph = folded(&events);
+        let graph = fold_all(&events);
         let again = graph.entity("task", "a").expect("it is there again");
         assert_eq!((&*again.properties, again.first), (r#"{"m":2}"#, Position(6)));
-        assert_eq!(graph.entity_removed("task", "a"), None);
+        assert_eq!(graph.entity_removed_at("task", "a"), None);
         let kept: usize = graph.entities().map(|one| one.weight()).sum();
         assert_eq!(graph.weight(), kept + "e2".len() + ENTRY_BYTES);
     }
 
     #[test]
     fn an_event_with_an_unreadable_body_changes_no_graph() {
-        let graph = folded(&[
+        let graph = fold_all(&[
             (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": "a"})),
             (kinds::GRAPH_ENTITY_UPSERTED, json!({"entity_type": 1, "entity_id": "b"})),
             entity("a", "b", json!([1])),
             (kinds::GRAPH_RELATIONSHIP_CREATED, json!({"relation_type": "A", "from_id": "b"})),
         ]);
-        assert_eq!((graph.entities().count(), graph.relations().count(), graph.left()), (0, 0, 0));
+        assert_eq!(
+            (graph.entities().count(), graph.relations().count(), graph.dropped_count()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
@@ -369,7 +372,7 @@ mod tests {
         assert!(!graph.is_full());
         (ENTITIES_MAX - 1..kept + 2).for_each(|n| upsert(&mut graph, n));
         assert!(graph.is_full());
-        assert_eq!((graph.entities.len(), graph.left()), (kept, 2));
+        assert_eq!((graph.entities.len(), graph.dropped_count()), (kept, 2));
         // An existing entity is still changed.
         let (kind, body) = entity("t", "7", json!({"n": 1}));
         fold(&mut graph, 900_000, kind, &body);
@@ -377,9 +380,12 @@ mod tests {
         // Large entities are bounded by their bytes.
         let large = json!({"text": "x".repeat(4 << 20)});
         let many: Vec<_> = (0..40).map(|n| entity("t", &n.to_string(), large.clone())).collect();
-        let graph = folded(&many);
+        let graph = fold_all(&many);
         assert!(graph.is_full() && graph.bytes <= with_reserve(GRAPH_BYTES_MAX), "{}", graph.bytes);
-        assert!(graph.left() > 0 && graph.entities.len() + graph.left() as usize == 40);
+        assert!(
+            graph.dropped_count() > 0
+                && graph.entities.len() + graph.dropped_count() as usize == 40
+        );
     }
 
     #[test]
@@ -388,9 +394,12 @@ mod tests {
         let properties = json!({"text": text});
         let body = json!({"relation_type": "A", "from_id": "a", "to_id": "b",
             "properties": properties});
-        let graph = folded(&vec![(kinds::GRAPH_RELATIONSHIP_CREATED, body); 40]);
+        let graph = fold_all(&vec![(kinds::GRAPH_RELATIONSHIP_CREATED, body); 40]);
         assert!(graph.is_full_of_relations() && graph.bytes <= with_reserve(GRAPH_BYTES_MAX));
-        assert!(graph.left() > 0 && graph.relations.len() + graph.left() as usize == 40);
+        assert!(
+            graph.dropped_count() > 0
+                && graph.relations.len() + graph.dropped_count() as usize == 40
+        );
     }
 
     #[test]

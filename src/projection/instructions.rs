@@ -1,12 +1,12 @@
 //! Requests of a session's user, verbatim: the newest and those marked important in full, earlier
-//! ones in one line each. It must not decide which text the user typed; `person` does.
+//! ones in one line each. It must not decide which text the user typed; `user_text` does.
 
 use std::{borrow::Cow, collections::VecDeque};
 
 use super::{
     Marks,
-    messages::{Message, Messages},
-    person,
+    messages::{KeptMessages, Message},
+    user_text,
 };
 use crate::event::{
     Position,
@@ -51,7 +51,7 @@ impl Message for Instruction {
 impl Instruction {
     /// Returns the text, with a count if it occurred more than once.
     #[must_use]
-    pub fn counted(&self) -> Cow<'_, str> {
+    pub fn text_with_count(&self) -> Cow<'_, str> {
         match self.times {
             0 | 1 => Cow::Borrowed(&self.text),
             times => Cow::Owned(format!("{} ({times} times)", self.text)),
@@ -66,20 +66,21 @@ pub struct Instructions {
     task: Option<Instruction>,
     /// True if the task only agrees: the first other instruction replaces it.
     task_is_trivial: bool,
-    whole: Messages<Instruction>,
+    whole: KeptMessages<Instruction>,
     lines: VecDeque<Instruction>,
     count: u64,
 }
 
 impl Instructions {
-    /// Returns the newest 64, and older ones that were marked important, oldest first, up to 2 000
-    /// characters each.
-    pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
+    /// Returns the newest 64 instructions, and older ones that were marked important, oldest first,
+    /// up to 2 000 characters each.
+    pub fn recent_instructions(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.whole.all().iter()
     }
 
-    /// Returns up to 1 000 others, oldest first, each on one line of up to 120 characters.
-    pub fn lines(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
+    /// Returns up to 1 000 older instructions, oldest first, each on a line of up to 120
+    /// characters.
+    pub fn older_lines(&self) -> impl DoubleEndedIterator<Item = &Instruction> {
         self.lines.iter()
     }
 
@@ -91,14 +92,8 @@ impl Instructions {
 
     /// Returns the number of instructions dropped because of the bounds.
     #[must_use]
-    pub fn forgotten(&self) -> u64 {
+    pub fn dropped_count(&self) -> u64 {
         self.count - (self.whole.all().len() + self.lines.len()) as u64
-    }
-
-    /// Returns the newest instruction; the task, if no later one exists.
-    #[must_use]
-    pub fn current(&self) -> Option<&Instruction> {
-        self.whole.all().back().or(self.task.as_ref())
     }
 
     /// Returns the newest instruction that replaced the task.
@@ -112,9 +107,9 @@ impl Instructions {
         self.task.as_ref()
     }
 
-    /// Returns true if the one at that position may be shortened or dropped.
-    pub(super) fn may_lack(&self, position: Position) -> bool {
-        self.whole.may_lack(position)
+    /// Returns true if the instruction at that position may be shortened or dropped.
+    pub(super) fn may_have_dropped(&self, position: Position) -> bool {
+        self.whole.may_have_dropped(position)
     }
 
     /// Adds a message that the user typed.
@@ -123,13 +118,13 @@ impl Instructions {
     }
 
     /// Adds the user's comment on a refused call.
-    pub(super) fn refuse(&mut self, position: Position, text: &str, marks: &Marks) {
+    pub(super) fn add_refusal_comment(&mut self, position: Position, text: &str, marks: &Marks) {
         self.add_text(position, text, true, marks);
     }
 
     fn add_text(&mut self, position: Position, text: &str, is_echo: bool, marks: &Marks) {
-        let trivial = person::is_trivial(text);
-        let says_nothing = text.is_empty() || person::is_bare_command(text);
+        let trivial = user_text::is_trivial(text);
+        let says_nothing = text.is_empty() || user_text::is_bare_command(text);
         if says_nothing || trivial && self.task.is_some() {
             return;
         }
@@ -138,7 +133,7 @@ impl Instructions {
         if let Some(known) = known.map(|word| word.position) {
             // The task keeps the position of its first occurrence.
             let is_task = self.task.as_ref().is_some_and(|task| task.position == known);
-            let Some(word) = self.whole.at_mut(known) else { return };
+            let Some(word) = self.whole.get_mut(known) else { return };
             let again = u64::from(!word.is_echo && !is_echo);
             word.times += again;
             word.is_echo = false;
@@ -149,7 +144,8 @@ impl Instructions {
             }
             return;
         }
-        let replaces = self.task.is_some() && !self.task_is_trivial && person::replaces(text);
+        let replaces =
+            self.task.is_some() && !self.task_is_trivial && user_text::replaces_task(text);
         let word = |text: String| Instruction { position, text, times: 1, replaces, is_echo };
         if self.task.is_none() || self.task_is_trivial {
             self.task = Some(word(clip(text, TASK_CHARS_MAX)));
@@ -165,8 +161,8 @@ impl Instructions {
                 self.lines.pop_front();
             }
             let text = one_line(&old.text, LINE_CHARS_MAX);
-            let place = self.lines.partition_point(|line| line.position < old.position);
-            self.lines.insert(place, Instruction { text, ..old });
+            let index = self.lines.partition_point(|line| line.position < old.position);
+            self.lines.insert(index, Instruction { text, ..old });
         }
     }
 

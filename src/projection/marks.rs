@@ -37,29 +37,29 @@ impl Marks {
 
     /// Returns the marks of the event at a position, if a mark contains it.
     #[must_use]
-    pub fn at(&self, position: Position) -> &[Mark] {
+    pub fn at_position(&self, position: Position) -> &[Mark] {
         self.at.get(&position).map(|id| self.of_event(id)).unwrap_or_default()
     }
 
     /// Returns true if the event at a position is marked important, now or later in the log.
-    pub(super) fn is_kept(&self, position: Position) -> bool {
+    pub(super) fn is_important(&self, position: Position) -> bool {
         let is_important = |mark: &Mark| mark.kind == MarkKind::Important;
-        self.known.contains(&position) || self.at(position).iter().any(is_important)
+        self.known.contains(&position) || self.at_position(position).iter().any(is_important)
     }
 
     /// Records that the mark at a position is of an event that may have been dropped.
-    pub(super) fn came_late(&mut self, mark: Position) {
+    pub(super) fn record_late_mark(&mut self, mark: Position) {
         self.are_late |= mark >= self.known_to;
     }
 
     /// Returns true if a fold that knows all marks would keep more.
-    pub(super) fn are_late(&self) -> bool {
+    pub(super) fn has_late_marks(&self) -> bool {
         self.are_late
     }
 
     /// Returns empty marks for a new fold that knows the important positions.
-    pub(super) fn again(&self, known_to: Position) -> Self {
-        let marked = self.at.keys().filter(|at| self.is_kept(**at)).copied();
+    pub(super) fn for_new_fold(&self, known_to: Position) -> Self {
+        let marked = self.at.keys().filter(|at| self.is_important(**at)).copied();
         let mut known: BTreeSet<_> = marked.chain(self.known.iter().copied()).collect();
         while known.len() > EVENTS_MAX {
             known.pop_first();
@@ -74,7 +74,7 @@ impl Marks {
             return None;
         }
         let body = body::read::<MarkBody>(&event.body)?;
-        let (kind, id) = (MarkKind::named(&body.mark)?, EventId::new(&body.of).ok()?);
+        let (kind, id) = (MarkKind::parse(&body.mark)?, EventId::new(&body.of).ok()?);
         let mark = Mark {
             kind: kind.into(),
             position: event.position,

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::body::{self, ForgottenBody, MemoryBody, PagedInBody, PlaceBody};
+use super::body::{self, ForgottenBody, MemoryBody, PagedInBody, PositionBody};
 use crate::{
     api::memory::MemoryKind,
     event::{Event, EventId, Position, Range, Timestamp, kinds, text::clip},
@@ -39,7 +39,7 @@ pub enum MemoryState {
 
 /// An item of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryItem {
+pub struct StoredMemory {
     /// Id of its event.
     pub id: EventId,
     /// Position of its event.
@@ -59,7 +59,7 @@ pub struct MemoryItem {
     /// Name of the item.
     pub name: Option<Box<str>>,
     /// Session and position from which it was written, if in another session.
-    pub from: Option<PlaceBody>,
+    pub from: Option<PositionBody>,
     /// Positions of the events that it summarizes.
     pub positions: Option<Range>,
     /// State of the item.
@@ -70,15 +70,16 @@ pub struct MemoryItem {
     words: Box<[u32]>,
 }
 
-impl MemoryItem {
+impl StoredMemory {
     /// Returns true if the item is current.
     #[must_use]
     pub fn is_current(&self) -> bool {
         self.state == MemoryState::Current
     }
 
-    /// Returns the drop order: items that are not current first, then the least important.
-    fn rank(&self) -> (u8, Position) {
+    /// Returns the key of the drop order: items that are not current first, then the least
+    /// important, then the oldest.
+    fn drop_order(&self) -> (u8, Position) {
         let importance = self.importance.unwrap_or(IMPORTANCE_USUAL);
         (if self.is_current() { importance } else { 0 }, self.position)
     }
@@ -97,31 +98,31 @@ impl MemoryItem {
 /// Memory items of a session.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryItems {
-    items: BTreeMap<Position, MemoryItem>,
+    items: BTreeMap<Position, StoredMemory>,
     ids: HashMap<EventId, Position>,
     /// Position of the current item of each name.
     names: HashMap<Box<str>, Position>,
     /// Drop order of all items.
     order: BTreeSet<(u8, Position)>,
     bytes: usize,
-    left: u64,
+    dropped: u64,
 }
 
 impl MemoryItems {
     /// Returns the items in any state, oldest first.
-    pub fn all(&self) -> impl DoubleEndedIterator<Item = &MemoryItem> {
+    pub fn all(&self) -> impl DoubleEndedIterator<Item = &StoredMemory> {
         self.items.values()
     }
 
     /// Returns the item with that id.
     #[must_use]
-    pub fn get(&self, id: &EventId) -> Option<&MemoryItem> {
+    pub fn get(&self, id: &EventId) -> Option<&StoredMemory> {
         self.items.get(self.ids.get(id)?)
     }
 
     /// Returns the current successor of an item: itself, or the last that superseded it.
     #[must_use]
-    pub fn in_force(&self, id: &EventId) -> Option<&MemoryItem> {
+    pub fn current_successor(&self, id: &EventId) -> Option<&StoredMemory> {
         let mut item = self.get(id)?;
         while let MemoryState::Superseded(by) = &item.state {
             // Only a later item supersedes one, so the loop ends.
@@ -132,16 +133,16 @@ impl MemoryItems {
 
     /// Returns the number of items dropped because of the bounds.
     #[must_use]
-    pub fn left(&self) -> u64 {
-        self.left
+    pub fn dropped_count(&self) -> u64 {
+        self.dropped
     }
 
     /// Returns the current items most similar to a text, the most similar first; at most 5.
     #[must_use]
-    pub fn similar(&self, text: &str) -> Vec<&MemoryItem> {
-        let words = words(text);
+    pub fn find_similar(&self, text: &str) -> Vec<&StoredMemory> {
+        let words = hash_words(text);
         let current = self.items.values().filter(|item| item.is_current());
-        let mut alike: Vec<(usize, &MemoryItem)> = current
+        let mut alike: Vec<(usize, &StoredMemory)> = current
             .map(|item| (percent_shared(&words, &item.words), item))
             .filter(|(percent, _)| *percent >= SIMILAR_PERCENT)
             .collect();
@@ -153,18 +154,18 @@ impl MemoryItems {
     pub(super) fn fold(&mut self, event: &Event) {
         match event.kind.as_str() {
             kinds::MEMORY_ITEM => {
-                if let Some(item) = item(event) {
+                if let Some(item) = parse_item(event) {
                     self.add(item, event);
                 }
             }
             kinds::MEMORY_FORGOTTEN => {
                 let body = body::read::<ForgottenBody>(&event.body);
                 if let Some(id) = body.and_then(|body| EventId::new(&body.of).ok()) {
-                    self.forget(&id, event.position);
+                    self.mark_forgotten(&id, event.position);
                 }
             }
             kinds::MEMORY_PAGED_IN => self.count_paged_in(event),
-            kinds::CONTEXT_CLEARED => self.end_working(event.position),
+            kinds::CONTEXT_CLEARED => self.end_working_items(event.position),
             _ => {}
         }
     }
@@ -180,11 +181,12 @@ impl MemoryItems {
         }
     }
 
-    fn add(&mut self, item: MemoryItem, event: &Event) {
+    fn add(&mut self, item: StoredMemory, event: &Event) {
         let supersedes = body::read::<MemoryBody>(&event.body).and_then(|body| body.supersedes);
         let supersedes = supersedes.and_then(|id| EventId::new(&id).ok());
         let named = item.name.as_ref().and_then(|name| self.names.get(name));
-        let explicit = supersedes.and_then(|id| self.in_force(&id)).map(|item| &item.position);
+        let explicit =
+            supersedes.and_then(|id| self.current_successor(&id)).map(|item| &item.position);
         let replaced: Vec<Position> = named.into_iter().chain(explicit).copied().collect();
         for at in replaced {
             self.set_state(at, MemoryState::Superseded(item.id.clone()));
@@ -193,23 +195,23 @@ impl MemoryItems {
             self.names.insert(name.clone(), item.position);
         }
         self.ids.insert(item.id.clone(), item.position);
-        self.order.insert(item.rank());
+        self.order.insert(item.drop_order());
         self.bytes += item.weight();
         self.items.insert(item.position, item);
         while self.items.len() > ITEMS_MAX || self.bytes > BYTES_MAX {
             let Some((_, at)) = self.order.pop_first() else { break };
-            self.drop(at);
+            self.drop_item(at);
         }
     }
 
-    fn forget(&mut self, id: &EventId, at: Position) {
+    fn mark_forgotten(&mut self, id: &EventId, at: Position) {
         if let Some(&item) = self.ids.get(id) {
             self.set_state(item, MemoryState::Forgotten(at));
         }
     }
 
-    fn end_working(&mut self, at: Position) {
-        let is_open = |item: &&MemoryItem| item.kind == MemoryKind::Working && item.is_current();
+    fn end_working_items(&mut self, at: Position) {
+        let is_open = |item: &&StoredMemory| item.kind == MemoryKind::Working && item.is_current();
         let open: Vec<Position> =
             self.items.values().filter(is_open).map(|item| item.position).collect();
         for item in open {
@@ -224,7 +226,7 @@ impl MemoryItems {
             return;
         }
         let before = item.weight();
-        self.order.remove(&item.rank());
+        self.order.remove(&item.drop_order());
         if let Some(name) = item.name.as_ref().filter(|name| self.names.get(*name) == Some(&at)) {
             self.names.remove(name);
         }
@@ -232,15 +234,15 @@ impl MemoryItems {
             (item.text, item.words) = (Box::default(), Box::default());
         }
         item.state = state;
-        self.order.insert(item.rank());
+        self.order.insert(item.drop_order());
         self.bytes = self.bytes - before + item.weight();
     }
 
     /// Drops an item because of the bounds; the caller already removed it from the order.
-    fn drop(&mut self, at: Position) {
+    fn drop_item(&mut self, at: Position) {
         let Some(item) = self.items.remove(&at) else { return };
         self.bytes -= item.weight();
-        self.left += 1;
+        self.dropped += 1;
         self.ids.remove(&item.id);
         if let Some(name) = item.name.filter(|name| self.names.get(name) == Some(&at)) {
             self.names.remove(&name);
@@ -252,12 +254,12 @@ impl MemoryItems {
     }
 }
 
-fn item(event: &Event) -> Option<MemoryItem> {
+fn parse_item(event: &Event) -> Option<StoredMemory> {
     let body: MemoryBody = body::read(&event.body)?;
-    let kind = MemoryKind::named(&body.kind)?;
+    let kind = MemoryKind::parse(&body.kind)?;
     let short = |text: &str| -> Box<str> { clip(text, NAME_CHARS_MAX).into() };
     let range = |range: body::RangeBody| Range::new(Position(range.from), Position(range.to));
-    Some(MemoryItem {
+    Some(StoredMemory {
         id: event.id.clone(),
         position: event.position,
         at: event.created_at.unwrap_or(event.processed_at),
@@ -271,12 +273,12 @@ fn item(event: &Event) -> Option<MemoryItem> {
         positions: body.positions.filter(|range| range.from < range.to).map(range),
         state: MemoryState::Current,
         paged_in: 0,
-        words: words(&body.text),
+        words: hash_words(&body.text),
     })
 }
 
 /// Returns the hashes of a text's distinct words, sorted.
-fn words(text: &str) -> Box<[u32]> {
+fn hash_words(text: &str) -> Box<[u32]> {
     let beginning = text.char_indices().nth(TEXT_CHARS_MAX).map_or(text.len(), |(at, _)| at);
     let text = text.get(..beginning).unwrap_or(text);
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
@@ -338,7 +340,7 @@ mod tests {
     }
 
     fn states(items: &MemoryItems) -> Vec<String> {
-        let state = |item: &MemoryItem| match &item.state {
+        let state = |item: &StoredMemory| match &item.state {
             MemoryState::Current => "current".to_owned(),
             MemoryState::Superseded(by) => format!("superseded {by}"),
             MemoryState::Forgotten(at) => format!("forgotten {at}"),
@@ -401,15 +403,15 @@ mod tests {
         events.push(item("vital", &[("importance", json!(10))]));
         events.push(item("another", &[]));
         let items = fold(&events);
-        assert_eq!((items.all().count(), items.left()), (ITEMS_MAX, 2));
+        assert_eq!((items.all().count(), items.dropped_count()), (ITEMS_MAX, 2));
         let gone: Vec<bool> = [0, 1, 3].map(|n| items.items.contains_key(&Position(n))).into();
         assert_eq!(gone, [false, true, false], "the unimportant one, then the oldest");
         // Long texts are bounded by their bytes.
         let long: Vec<(&str, Value)> =
             (0..2_000).map(|n| item(&format!("{n} {}", "word ".repeat(1_500)), &[])).collect();
         let items = fold(&long);
-        assert!(items.bytes <= BYTES_MAX && items.left() > 0, "{}", items.bytes);
-        assert_eq!(items.bytes, items.all().map(MemoryItem::weight).sum::<usize>());
+        assert!(items.bytes <= BYTES_MAX && items.dropped_count() > 0, "{}", items.bytes);
+        assert_eq!(items.bytes, items.all().map(StoredMemory::weight).sum::<usize>());
     }
 
     #[test]
@@ -442,7 +444,8 @@ mod tests {
             ("Deploy on Fridays", vec![]),
             ("", vec![]),
         ] {
-            let found: Vec<u64> = items.similar(text).iter().map(|item| item.position.0).collect();
+            let found: Vec<u64> =
+                items.find_similar(text).iter().map(|item| item.position.0).collect();
             assert_eq!(found, expected, "{text}");
         }
     }

@@ -11,16 +11,14 @@ const MARKED_MAX: usize = 64;
 
 /// A message that can be kept.
 pub(super) trait Message {
-    /// Returns the position of the message.
     fn position(&self) -> Position;
 
-    /// Returns the text of the message.
     fn text(&self) -> &str;
 }
 
 /// Kept messages, oldest first.
 #[derive(Clone, Debug)]
-pub(super) struct Messages<T> {
+pub(super) struct KeptMessages<T> {
     /// Marked messages, then the newest.
     all: VecDeque<T>,
     marked: usize,
@@ -28,20 +26,19 @@ pub(super) struct Messages<T> {
     left: Option<Position>,
 }
 
-impl<T> Default for Messages<T> {
+impl<T> Default for KeptMessages<T> {
     fn default() -> Self {
         Self { all: VecDeque::new(), marked: 0, left: None }
     }
 }
 
-impl<T: Message> Messages<T> {
+impl<T: Message> KeptMessages<T> {
     /// Returns every kept message.
     pub(super) fn all(&self) -> &VecDeque<T> {
         &self.all
     }
 
-    /// Returns the message at a position.
-    pub(super) fn at_mut(&mut self, position: Position) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, position: Position) -> Option<&mut T> {
         let at = self.all.binary_search_by_key(&position, T::position).ok()?;
         self.all.get_mut(at)
     }
@@ -71,7 +68,7 @@ impl<T: Message> Messages<T> {
             let Some(oldest) = self.all.get(self.marked) else { break };
             bytes -= oldest.text().len();
             self.left = Some(oldest.position());
-            if marks.is_kept(oldest.position()) {
+            if marks.is_important(oldest.position()) {
                 self.marked += 1;
             } else {
                 gone.extend(self.all.remove(self.marked));
@@ -85,7 +82,7 @@ impl<T: Message> Messages<T> {
     }
 
     /// Returns true if a message at that position may have been dropped.
-    pub(super) fn may_lack(&self, position: Position) -> bool {
+    pub(super) fn may_have_dropped(&self, position: Position) -> bool {
         let is_kept = || self.all.binary_search_by_key(&position, T::position).is_ok();
         self.left.is_some_and(|left| position <= left) && !is_kept()
     }

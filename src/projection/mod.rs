@@ -11,56 +11,56 @@ mod conversation;
 mod edits;
 mod failures;
 mod findings;
-mod found;
+mod found_sources;
 mod graph;
 mod instructions;
 mod marks;
 mod memory;
 mod messages;
 mod outcomes;
-mod person;
 mod phases;
 mod plans;
 mod progress;
-pub mod remembered;
 mod research;
-mod route;
-mod saved;
+pub mod reusable_results;
+mod rewinds;
+mod saved_work;
 pub(crate) mod sentences;
 mod small_talk;
 mod sources;
 mod turns;
 pub mod usage;
+mod user_text;
 mod work;
 
-pub use changes::{Commit, Effect};
+pub use changes::{Commit, EffectFact};
 pub use compactions::Compactions;
-pub use conversation::{Conversation, Spoken};
+pub use conversation::{Conversation, SpokenMessage};
 pub use edits::{Edit, Edits};
-pub use failures::{CommandFact, Passed};
-pub use findings::{Finding, Findings, FoundIn, Signature};
-pub use found::{Findable, FoundSource};
-pub use graph::{ENTITIES_MAX, Entity, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX, Relation};
+pub use failures::{CommandFact, PassedTests};
+pub use findings::{Finding, FindingSource, Findings, Signature};
+pub use found_sources::{FoundSource, UnrecordedSources};
+pub use graph::{ENTITIES_MAX, GRAPH_BYTES_MAX, Graph, GraphEntity, RELATIONS_MAX, Relation};
 pub use instructions::{Instruction, Instructions};
 pub use marks::Marks;
-pub use memory::{MemoryItem, MemoryItems, MemoryState};
-pub use outcomes::{Outcome, Outcomes};
-pub use person::{said, typed as typed_by_person};
+pub use memory::{MemoryItems, MemoryState, StoredMemory};
+pub use outcomes::{Outcomes, ToolOutcome};
 pub use phases::{Phase, PhaseEnd, Phases};
-pub use plans::{AgentPlan, is_done, is_under_way};
-pub use progress::{Output, WorkProgress};
-pub use remembered::{RememberedResult, RememberedResults};
+pub use plans::{AgentPlan, is_done, is_in_progress};
+pub use progress::{CallOutput, WorkProgress};
 pub use research::{Branch, CallerSummary, KnowledgeGap, LINE_CHARS_MAX, Research, ResearchStep};
-pub use route::{Withdrawn, withdrawn};
-pub use saved::{FileReference, Saved, SavedItem, SavedText};
+pub use reusable_results::{RememberedResult, RememberedResults};
+pub use rewinds::{WithdrawnRanges, parse_withdrawn};
+pub use saved_work::{SavedFile, SavedItem, SavedText, SavedWork};
 pub use small_talk::is_narration;
-pub use sources::{ResearchSource, Sources, normalised};
-pub use usage::{Level, ReportedUsage};
+pub use sources::{ResearchSource, Sources, normalize_url};
+pub use usage::{ContextLevel, ReportedUsage};
+pub use user_text::{extract_typed_text, strip_program_text};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
 use crate::{
     event::{Event, Position, Timestamp, kinds, pace},
-    traces::Calls,
+    traces::OpenCalls,
 };
 
 /// Least steps that folding an event counts as, and bytes of its body per further step.
@@ -101,23 +101,23 @@ pub struct Facts {
     /// Entities and relations.
     pub graph: Graph,
     /// Items saved by the client.
-    pub saved: Saved,
+    pub saved: SavedWork,
     /// Sessions of a chain that these facts cover, each with the position where its events begin.
     line: Vec<(Position, Box<str>)>,
     /// Ranges removed from the conversation, for each session of the chain.
-    routes: Vec<route::LeftOutRanges>,
+    routes: Vec<rewinds::LeftOutRanges>,
     /// Sources in results that the log does not contain yet.
-    pub findable: Findable,
-    calls: Calls,
+    pub findable: UnrecordedSources,
+    calls: OpenCalls,
     /// Latest statements of the agent.
-    claims: claims::Claims,
+    claims: claims::AgentClaims,
 }
 
 impl Facts {
     /// Creates empty facts for a session of a workspace.
     #[must_use]
     pub fn from_workspace(workspace: Option<&str>) -> Self {
-        Self { calls: Calls::with_workspace(workspace), ..Self::default() }
+        Self { calls: OpenCalls::with_workspace(workspace), ..Self::default() }
     }
 
     /// Returns the workspace to which file paths are relative.
@@ -128,49 +128,50 @@ impl Facts {
 
     /// Begins the next session of the chain: its events follow, with positions from 0. Earlier
     /// statements hold until its events withdraw them.
-    pub fn begin(&mut self, session: &str) {
-        let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
+    pub fn begin_session(&mut self, session: &str) {
+        let open: Vec<Position> =
+            self.outcomes.open_calls().iter().map(|call| call.position).collect();
         // The calls of earlier sessions were marked when the next session began.
         let base = self.line.last().map_or(Position::ZERO, |(base, _)| *base);
         let is_left = |at: &Position| *at >= base && open.contains(at);
         let left = self.calls.open().filter(|call| is_left(&call.position));
         left.for_each(|call| self.work.fold_unfinished(call));
         self.line.push((self.position, session.into()));
-        self.research.begin();
-        self.route();
+        self.research.begin_session();
+        self.current_ranges();
     }
 
     /// Returns the left-out ranges of the session that is being folded.
-    fn route(&mut self) -> &mut route::LeftOutRanges {
-        let place = self.line.len().saturating_sub(1);
-        if self.routes.len() <= place {
-            self.routes.resize(place + 1, route::LeftOutRanges::default());
+    fn current_ranges(&mut self) -> &mut rewinds::LeftOutRanges {
+        let index = self.line.len().saturating_sub(1);
+        if self.routes.len() <= index {
+            self.routes.resize(index + 1, rewinds::LeftOutRanges::default());
         }
-        self.routes.get_mut(place).expect("there are as many as sessions")
+        self.routes.get_mut(index).expect("there are as many as sessions")
     }
 
     /// Returns empty facts for a new fold, if the session must be folded again: these facts include
     /// events that a rewind withdrew later, or dropped messages that were marked important later.
     /// `None` if they are up to date.
     #[must_use]
-    pub fn again(&self) -> Option<Self> {
+    pub fn for_new_fold(&self) -> Option<Self> {
         let folded = self.line.len().max(1);
-        let stale = self.routes.iter().take(folded).any(route::LeftOutRanges::is_stale);
-        let route = |(place, route): (usize, &route::LeftOutRanges)| {
-            if place < folded { route.again() } else { route.clone() }
+        let stale = self.routes.iter().take(folded).any(rewinds::LeftOutRanges::is_stale);
+        let route = |(index, route): (usize, &rewinds::LeftOutRanges)| {
+            if index < folded { route.for_new_fold() } else { route.clone() }
         };
         let routes = || self.routes.iter().enumerate().map(route).collect();
-        (stale || self.marks.are_late()).then(|| Self {
+        (stale || self.marks.has_late_marks()).then(|| Self {
             routes: routes(),
-            marks: self.marks.again(self.position),
+            marks: self.marks.for_new_fold(self.position),
             ..Self::from_workspace(self.calls.workspace())
         })
     }
 
-    /// Resets the facts of a single session for [a new fold](Self::again), if needed; returns true
-    /// if it did.
-    pub fn restarted(&mut self) -> bool {
-        let again = self.again().filter(|_| self.line.len() <= 1);
+    /// Resets the facts of a single session for [a new fold](Self::for_new_fold), if needed;
+    /// returns true if it did.
+    pub fn restart_if_stale(&mut self) -> bool {
+        let again = self.for_new_fold().filter(|_| self.line.len() <= 1);
         let Some(again) = again else { return false };
         *self = Self { line: std::mem::take(&mut self.line), ..again };
         true
@@ -178,18 +179,18 @@ impl Facts {
 
     /// Returns true if no ranges to leave out are known yet.
     #[must_use]
-    pub fn is_new(&self) -> bool {
+    pub fn has_no_ranges(&self) -> bool {
         self.routes.is_empty()
     }
 
     /// Returns the ranges removed from the conversation of the session folded last.
     #[must_use]
-    pub fn withdrawn(&self) -> Withdrawn {
-        self.routes.last().map(route::LeftOutRanges::withdrawn).unwrap_or_default()
+    pub fn withdrawn_ranges(&self) -> WithdrawnRanges {
+        self.routes.last().map(rewinds::LeftOutRanges::latest_withdrawn).unwrap_or_default()
     }
 
     /// Sets the session of these facts, before another one begins.
-    pub fn belong_to(&mut self, session: &str) {
+    pub fn set_session(&mut self, session: &str) {
         if self.line.is_empty() {
             self.line.push((Position(0), session.into()));
         }
@@ -197,18 +198,19 @@ impl Facts {
 
     /// Returns the first position of the current session that is not folded yet.
     #[must_use]
-    pub fn reached(&self) -> Position {
-        Position(self.position.0 - self.base().0)
+    pub fn next_position(&self) -> Position {
+        Position(self.position.0 - self.session_base().0)
     }
 
-    fn base(&self) -> Position {
+    fn session_base(&self) -> Position {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
     /// Returns the calls without a result whose turn has not ended, oldest first: each tool, and
     /// its input on one line.
-    pub fn begun(&self) -> impl Iterator<Item = (&str, &str)> {
-        let open: Vec<Position> = self.outcomes.open().iter().map(|call| call.position).collect();
+    pub fn unfinished_calls(&self) -> impl Iterator<Item = (&str, &str)> {
+        let open: Vec<Position> =
+            self.outcomes.open_calls().iter().map(|call| call.position).collect();
         let calls = self.calls.open().filter(move |call| open.contains(&call.position));
         calls.map(|call| (&*call.tool, &*call.input))
     }
@@ -216,23 +218,23 @@ impl Facts {
     /// Converts a position of the facts: the 1-based number of its session in the chain, `None` for
     /// the last session, and the position in that session.
     #[must_use]
-    pub fn place(&self, at: Position) -> (Option<usize>, Position) {
+    pub fn to_session_position(&self, at: Position) -> (Option<usize>, Position) {
         let number = self.line.partition_point(|(base, _)| *base <= at);
-        let base = number.checked_sub(1).and_then(|place| self.line.get(place));
+        let base = number.checked_sub(1).and_then(|index| self.line.get(index));
         let Some((base, _)) = base else { return (None, at) };
         ((number < self.line.len()).then_some(number), Position(at.0 - base.0))
     }
 
     /// Returns the sessions of the chain before the last one with their numbers, latest first.
-    pub fn earlier(&self) -> impl Iterator<Item = (usize, &str)> {
+    pub fn earlier_sessions(&self) -> impl Iterator<Item = (usize, &str)> {
         let before = self.line.len().saturating_sub(1);
         let named = self.line.iter().take(before).enumerate();
-        named.map(|(place, (_, session))| (place + 1, &**session)).rev()
+        named.map(|(index, (_, session))| (index + 1, &**session)).rev()
     }
 
     /// Folds one event. Events of a session must come in ascending order of position.
     pub fn fold(&mut self, event: &Event) {
-        let (event, base) = (&*event.paired(), self.base());
+        let (event, base) = (&*event.with_paired_surrogates(), self.session_base());
         if base > Position(0) {
             let position = base.plus(event.position.0);
             self.fold_at(&Event { position, ..event.clone() }, base);
@@ -249,18 +251,19 @@ impl Facts {
         self.memory.fold(event);
         self.graph.fold(event);
         if let Some(marked) = self.marks.fold(event, base)
-            && (self.conversation.may_lack(marked) || self.progress.instructions().may_lack(marked))
+            && (self.conversation.may_have_dropped(marked)
+                || self.progress.instructions().may_have_dropped(marked))
         {
-            self.marks.came_late(event.position);
+            self.marks.record_late_mark(event.position);
         }
-        if self.route().fold(event, base) {
+        if self.current_ranges().fold(event, base) {
             // The tokens of a withdrawn request are still used.
             return self.usage.fold(event);
         }
         let context = self.saved.context().map(|said| said.position);
         if let Some(words) = self.saved.fold(event, self.calls.workspace()) {
             // The text of an earlier save is no longer current.
-            context.into_iter().for_each(|before| self.findings.forget_text(before));
+            context.into_iter().for_each(|before| self.findings.remove_text(before));
             self.findings.fold_text(event.position, &words);
         }
         let mut made = None;
@@ -268,7 +271,7 @@ impl Facts {
             self.outcomes.fold(event);
             if let Some(said) = self.conversation.fold(event, &self.marks) {
                 let gone = self.claims.fold_message(event.position, &said);
-                self.take_back(&gone);
+                self.withdraw_statements(&gone);
                 self.findings.fold_message(event.position, &said);
             }
             let mut tool_event = self.calls.fold(event);
@@ -296,17 +299,17 @@ impl Facts {
 
     /// Withdraws the statements that a user message or a refused call at a position refutes.
     fn fold_refutations(&mut self, position: Position, is_refused: bool) {
-        let word = self.progress.instructions().whole().next_back();
+        let word = self.progress.instructions().recent_instructions().next_back();
         let word = word.filter(|word| word.position == position).map(|word| word.text.clone());
-        let mut gone = if is_refused { self.claims.refuse() } else { Vec::new() };
-        gone.extend(word.iter().flat_map(|text| self.claims.fold_person(text)));
-        self.take_back(&gone);
+        let mut gone = if is_refused { self.claims.withdraw_refused_plans() } else { Vec::new() };
+        gone.extend(word.iter().flat_map(|text| self.claims.fold_user_message(text)));
+        self.withdraw_statements(&gone);
     }
 
-    fn take_back(&mut self, gone: &[claims::TakenBack]) {
+    fn withdraw_statements(&mut self, gone: &[claims::WithdrawnStatement]) {
         for one in gone {
-            if let Some(statement) = self.conversation.withdraw(one) {
-                self.findings.take_back(one.position, statement);
+            if let Some(statement) = self.conversation.withdraw_statement(one) {
+                self.findings.withdraw(one.position, statement);
             }
         }
     }
@@ -316,13 +319,13 @@ impl Facts {
         let at = event.position;
         let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
         let found = self.findings.take_latest();
-        let word = self.progress.instructions().whole().next_back();
+        let word = self.progress.instructions().recent_instructions().next_back();
         let task = self.progress.task();
         let asked = word.or(task).filter(|word| word.position == at);
         let plan = self.progress.plan().filter(|plan| plan.position == at);
         let done = plan.map(|plan| plan.steps.iter().filter(|step| is_done(step)).count());
         let finished = match (plan, done) {
-            (Some(plan), Some(done)) if self.phases.finishes(done) => {
+            (Some(plan), Some(done)) if self.phases.record_finished_steps(done) => {
                 plan.steps.iter().rev().find(|step| is_done(step))
             }
             _ => None,
@@ -361,7 +364,7 @@ impl Facts {
             + self.marks.weight()
             + self.graph.weight()
             + self.saved.weight()
-            + self.routes.iter().map(route::LeftOutRanges::weight).sum::<usize>()
+            + self.routes.iter().map(rewinds::LeftOutRanges::weight).sum::<usize>()
             + self.findable.weight()
     }
 }

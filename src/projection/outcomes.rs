@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 
 use super::{
     body,
-    turns::{Ends, ends},
+    turns::{EndScope, turn_end},
 };
 use crate::{
     api::work::OpenCall,
     event::{Event, Position, Timestamp, kinds, push_bounded, text::one_line},
-    traces::{ToolBody, Trouble, Unrun, answered_call, tools, words},
+    traces::{FailureKind, NotRun, ToolBody, content_text, find_answered_call, tools},
 };
 
 /// Most outcomes kept.
@@ -29,11 +29,11 @@ const UNRUN_BYTES_MAX: usize = 4 << 10;
 
 /// Outcome of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct ToolOutcome {
     /// Name of the tool, with its server if it has one.
     pub provider: Arc<str>,
     /// Kind of the failure; `None` on success.
-    pub trouble: Option<Trouble>,
+    pub trouble: Option<FailureKind>,
     /// Requested URL, if any.
     pub url: Option<Box<str>>,
     /// Time of the result.
@@ -45,7 +45,7 @@ pub struct Outcome {
 /// Latest outcomes of a session's tools.
 #[derive(Clone, Debug, Default)]
 pub struct Outcomes {
-    latest: VecDeque<Outcome>,
+    latest: VecDeque<ToolOutcome>,
     calls: VecDeque<OpenToolCall>,
 }
 
@@ -71,13 +71,13 @@ struct AddressInput {
 
 impl Outcomes {
     /// Returns the latest outcomes, oldest first.
-    pub fn latest(&self) -> impl DoubleEndedIterator<Item = &Outcome> {
+    pub fn latest(&self) -> impl DoubleEndedIterator<Item = &ToolOutcome> {
         self.latest.iter()
     }
 
     /// Returns the calls without a result whose turn has not ended, oldest first.
     #[must_use]
-    pub fn open(&self) -> Vec<OpenCall> {
+    pub fn open_calls(&self) -> Vec<OpenCall> {
         let open = self.calls.iter().filter(|call| !call.is_over).map(|call| OpenCall {
             call_id: call.id.to_string(),
             name: call.provider.to_string(),
@@ -96,9 +96,9 @@ impl Outcomes {
                 self.fold_result(event);
             }
             _ => {
-                let Some(ends) = ends(event) else { return };
+                let Some(ends) = turn_end(event) else { return };
                 let ended =
-                    self.calls.iter_mut().filter(|call| ends == Ends::All || !call.is_aside);
+                    self.calls.iter_mut().filter(|call| ends == EndScope::All || !call.is_aside);
                 ended.for_each(|call| call.is_over = true);
             }
         }
@@ -108,9 +108,9 @@ impl Outcomes {
         let call: ToolBody<'_> = body::read(&event.body)?;
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
-        let (by, tool) = tools::split(server.as_deref(), &name);
-        let does = tools::classify(by, tool, &tools::members(call.input), None);
-        let (tool, is_command) = (tool.into(), does == tools::Does::Runs);
+        let (by, tool) = tools::split_name(server.as_deref(), &name);
+        let does = tools::classify(by, tool, &tools::parse_members(call.input), None);
+        let (tool, is_command) = (tool.into(), does == tools::ToolKind::Runs);
         let provider = match server {
             Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
             None => name.into(),
@@ -131,23 +131,23 @@ impl Outcomes {
     fn fold_result(&mut self, event: &Event) -> Option<()> {
         let result: ToolBody<'_> = body::read(&event.body)?;
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
-        let (_, tool) = tools::split(result.server.as_deref(), &name);
+        let (_, tool) = tools::split_name(result.server.as_deref(), &name);
         let open = self.calls.iter().map(|call| (&*call.id, &*call.tool));
-        let at = answered_call(open, result.id(), Some(tool))?;
+        let at = find_answered_call(open, result.id(), Some(tool))?;
         let call = self.calls.remove(at)?;
         let failed = result.is_error.unwrap_or(false);
         let is_short = |content: &&RawValue| content.get().len() <= UNRUN_BYTES_MAX;
-        let text = result.content.filter(|content| failed || is_short(content)).map(words);
+        let text = result.content.filter(|content| failed || is_short(content)).map(content_text);
         let is_unrun =
-            result.refused.is_some() || text.as_deref().and_then(Unrun::from_text).is_some();
+            result.refused.is_some() || text.as_deref().and_then(NotRun::from_text).is_some();
         if is_unrun || result.cached.is_some() {
             // The tool did not run, so this is not an outcome of it.
             return Some(());
         }
-        let trouble = failed.then(|| Trouble::from_text(&text.unwrap_or_default()));
+        let trouble = failed.then(|| FailureKind::from_text(&text.unwrap_or_default()));
         push_bounded(
             &mut self.latest,
-            Outcome {
+            ToolOutcome {
                 provider: call.provider,
                 trouble,
                 url: call.url,

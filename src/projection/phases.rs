@@ -5,7 +5,7 @@
 
 use crate::{
     event::{Position, Timestamp, text::one_line},
-    traces::{ToolEvent, Touch},
+    traces::{FileTouch, ToolEvent},
 };
 
 /// Most stretches kept; beyond that neighbours are joined.
@@ -123,20 +123,20 @@ impl Phase {
         self.asked.truncate(REQUESTS_MAX);
         self.requests += next.requests;
         self.finished = next.finished.or(self.finished.take());
-        next.found.into_iter().for_each(|(score, text)| self.find(score, text));
+        next.found.into_iter().for_each(|(score, text)| self.add_sentence(score, text));
         self.calls += next.calls;
-        next.tools.into_iter().for_each(|(tool, count)| self.call(tool, count));
-        next.files.into_iter().for_each(|file| self.change(file));
+        next.tools.into_iter().for_each(|(tool, count)| self.add_calls(tool, count));
+        next.files.into_iter().for_each(|file| self.add_file(file));
         self.last = next.last.or(self.last.take());
     }
 
-    fn find(&mut self, score: usize, text: Box<str>) {
+    fn add_sentence(&mut self, score: usize, text: Box<str>) {
         self.found.push((score, text));
         self.found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
         self.found.truncate(SENTENCES_MAX);
     }
 
-    fn call(&mut self, tool: Box<str>, count: u64) {
+    fn add_calls(&mut self, tool: Box<str>, count: u64) {
         if let Some((_, all)) = self.tools.iter_mut().find(|(known, _)| *known == tool) {
             *all += count;
         } else if self.tools.len() < NAMES_MAX {
@@ -144,7 +144,7 @@ impl Phase {
         }
     }
 
-    fn change(&mut self, file: Box<str>) {
+    fn add_file(&mut self, file: Box<str>) {
         if self.files.len() < NAMES_MAX && !self.files.contains(&file) {
             self.files.push(file);
         }
@@ -177,14 +177,13 @@ impl ToolEffect {
                 let changed = call
                     .files
                     .iter()
-                    .filter(|(touch, _)| matches!(touch, Touch::Changed | Touch::Written));
+                    .filter(|(touch, _)| matches!(touch, FileTouch::Changed | FileTouch::Written));
                 Some(Self::Change(changed.take(NAMES_MAX).map(|(_, path)| path.clone()).collect()))
             }
         }
     }
 }
 
-/// Meaning of one event for the phases.
 #[derive(Debug, Default)]
 pub(super) struct EventMeaning<'a> {
     /// True for a research step.
@@ -193,13 +192,11 @@ pub(super) struct EventMeaning<'a> {
     pub(super) asked: Option<&'a str>,
     /// Step of the plan that it finishes.
     pub(super) finished: Option<&'a str>,
-    /// True for a compaction.
     pub(super) is_compaction: bool,
     /// Best sentence of the event, with its score.
     pub(super) found: Option<(usize, &'a str)>,
     /// Call or file change in the event.
     pub(super) made: Option<ToolEffect>,
-    /// Text of the event.
     pub(super) said: Option<&'a str>,
 }
 
@@ -221,16 +218,15 @@ impl Phases {
 
     /// Returns the number of stretches merged into the oldest one.
     #[must_use]
-    pub fn joined(&self) -> u64 {
+    pub fn joined_count(&self) -> u64 {
         self.joined
     }
 
-    /// Returns true if a plan has more finished steps than the previous one.
-    pub(super) fn finishes(&mut self, done: usize) -> bool {
+    /// Records the number of finished plan steps; returns true if it grew.
+    pub(super) fn record_finished_steps(&mut self, done: usize) -> bool {
         done > std::mem::replace(&mut self.done, done)
     }
 
-    /// Folds one event.
     pub(super) fn fold(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
         if let Some(last) = self.all.last_mut() {
             let is_quiet = at.0 - last.times.1.0 >= QUIET_MICROS;
@@ -241,7 +237,7 @@ impl Phases {
                 _ if is_asked => PhaseEnd::Instruction,
                 Some(by) => by,
                 None if last.to.0 - last.from.0 >= EVENTS_MAX => PhaseEnd::Events,
-                None => return self.add(position, at, mark),
+                None => return self.add_event(position, at, mark),
             };
             last.ended = Some(by);
         }
@@ -249,11 +245,11 @@ impl Phases {
             self.join_neighbours();
         }
         self.all.push(Phase::new(position, at));
-        self.add(position, at, mark);
+        self.add_event(position, at, mark);
     }
 
     /// Adds an event to the current stretch.
-    fn add(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
+    fn add_event(&mut self, position: Position, at: Timestamp, mark: EventMeaning<'_>) {
         let Some(phase) = self.all.last_mut() else { return };
         phase.to = position.plus(1);
         phase.times.1 = at;
@@ -265,15 +261,15 @@ impl Phases {
         }
         let least = phase.found.get(SENTENCES_MAX - 1).map_or(0, |(score, _)| *score + 1);
         if let Some((score, text)) = mark.found.filter(|(score, _)| *score >= least) {
-            phase.find(score, line(text));
+            phase.add_sentence(score, line(text));
         }
         match mark.made {
             Some(ToolEffect::Call(tool)) => {
                 phase.calls += 1;
-                phase.call(tool, 1);
+                phase.add_calls(tool, 1);
             }
             Some(ToolEffect::Change(files)) => {
-                files.into_iter().for_each(|file| phase.change(file))
+                files.into_iter().for_each(|file| phase.add_file(file))
             }
             None => {}
         }
@@ -290,8 +286,8 @@ impl Phases {
         };
     }
 
-    /// Makes space: joins neighbours in pairs if no phase ends between them; if none exist, joins
-    /// the two oldest.
+    /// Joins neighbours in pairs if no phase ends between them; if there are none, joins the two
+    /// oldest stretches.
     fn join_neighbours(&mut self) {
         let before = self.all.len();
         let mut kept: Vec<Phase> = Vec::with_capacity(before);
@@ -326,7 +322,7 @@ impl Phases {
 mod tests {
     use super::*;
 
-    fn folded(marks: Vec<(i64, EventMeaning<'_>)>) -> Phases {
+    fn fold_all(marks: Vec<(i64, EventMeaning<'_>)>) -> Phases {
         let mut phases = Phases::default();
         for (position, (minute, mark)) in (0..).zip(marks) {
             phases.fold(Position(position), Timestamp(minute * 60_000_000), mark);
@@ -341,7 +337,7 @@ mod tests {
             made: Some(ToolEffect::Call(tool.into())),
             ..EventMeaning::default()
         };
-        let phases = folded(vec![
+        let phases = fold_all(vec![
             (0, asked("mend it")),
             (
                 1,
@@ -406,9 +402,9 @@ mod tests {
                 ..EventMeaning::default()
             };
             let marks = (0..).zip(&texts).map(|(n, text)| (n, mark(text))).collect();
-            let phases = folded(marks);
+            let phases = fold_all(marks);
             let joined = if is_plan { 600 - STRETCHES_MAX as u64 } else { 0 };
-            assert_eq!(phases.joined(), joined);
+            assert_eq!(phases.joined_count(), joined);
             assert!((STRETCHES_MAX / 2..=STRETCHES_MAX).contains(&phases.all().len()));
             assert_eq!(phases.all().iter().map(|one| one.requests).sum::<u64>(), 600);
             let ends = phases.all().windows(2).all(|pair| pair[0].to == pair[1].from);

@@ -27,7 +27,7 @@ pub fn is_done(step: &PlanStepOut) -> bool {
 
 /// Returns true if a step is in progress.
 #[must_use]
-pub fn is_under_way(step: &PlanStepOut) -> bool {
+pub fn is_in_progress(step: &PlanStepOut) -> bool {
     matches!(&*step.state, "in_progress" | "in-progress" | "doing" | "active" | "running")
 }
 
@@ -73,31 +73,36 @@ impl Plans {
     /// Folds a plan that a harness recorded.
     pub(super) fn fold(&mut self, event: &Event) -> Option<()> {
         let plan: PlanBody = body::read_tree(&event.body)?;
-        let current = plan.current.as_ref().and_then(name_of);
-        let steps = plan.steps.iter().take(PLAN_MAX).filter_map(plan_step).collect();
+        let current = plan.current.as_ref().and_then(parse_name);
+        let steps = plan.steps.iter().take(PLAN_MAX).filter_map(parse_step).collect();
         self.plan = Some(AgentPlan { position: event.position, steps, current });
         self.ids.clear();
         Some(())
     }
 
     /// Folds a call of a tool that keeps a plan.
-    pub(super) fn call(&mut self, position: Position, tool: &str, input: &RawValue) -> Option<()> {
+    pub(super) fn fold_call(
+        &mut self,
+        position: Position,
+        tool: &str,
+        input: &RawValue,
+    ) -> Option<()> {
         if tool.eq_ignore_ascii_case("TaskUpdate") {
             return self
-                .update_task(position, serde_json::from_str(json::tree(input.get())?).ok()?);
+                .update_task(position, serde_json::from_str(json::check(input.get())?).ok()?);
         }
-        let members = tools::members(Some(input));
+        let members = tools::parse_members(Some(input));
         let list = LISTS.iter().find_map(|name| members.get(*name))?;
-        let listed: Vec<Value> = serde_json::from_str(json::tree(list.get())?).ok()?;
+        let listed: Vec<Value> = serde_json::from_str(json::check(list.get())?).ok()?;
         let merges = members.get("merge").is_some_and(|merges| merges.get() == "true");
         if !merges {
             self.plan = None;
             self.ids.clear();
         }
         for value in listed.iter().take(PLAN_MAX) {
-            let id = value.get("id").and_then(name_of).unwrap_or_default();
+            let id = value.get("id").and_then(parse_name).unwrap_or_default();
             let state = value.get("status").and_then(Value::as_str);
-            match plan_step(value) {
+            match parse_step(value) {
                 Some(step) => self.put_step(&id, step),
                 None => self.set_state(&id, state.unwrap_or_default()),
             }
@@ -107,8 +112,13 @@ impl Plans {
     }
 
     /// Folds the result of `TaskCreate`, which contains the id.
-    pub(super) fn created(&mut self, position: Position, input: &str, answer: &str) -> Option<()> {
-        let task: TaskInput = serde_json::from_str(json::tree(input)?).ok()?;
+    pub(super) fn fold_created_task(
+        &mut self,
+        position: Position,
+        input: &str,
+        answer: &str,
+    ) -> Option<()> {
+        let task: TaskInput = serde_json::from_str(json::check(input)?).ok()?;
         let text = one_line(&task.subject?, LINE_CHARS_MAX);
         // Formats: `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
         let after = answer.split_once('#').or_else(|| answer.split_once("\"id\":"));
@@ -128,7 +138,7 @@ impl Plans {
     }
 
     fn update_task(&mut self, position: Position, task: TaskInput) -> Option<()> {
-        let id = task.id.as_ref().and_then(name_of)?;
+        let id = task.id.as_ref().and_then(parse_name)?;
         let at = self.ids.iter().position(|known| *known == id)?;
         let plan = self.plan.as_mut()?;
         if task.status.as_deref() == Some("deleted") {
@@ -179,7 +189,7 @@ impl Plans {
         let plan = self.plan.get_or_insert_default();
         plan.position = position;
         plan.current =
-            plan.steps.iter().find(|step| is_under_way(step)).map(|step| step.text.clone());
+            plan.steps.iter().find(|step| is_in_progress(step)).map(|step| step.text.clone());
     }
 
     pub(super) fn weight(&self) -> usize {
@@ -189,7 +199,7 @@ impl Plans {
 }
 
 /// Returns a string or a number as a name.
-fn name_of(value: &Value) -> Option<String> {
+fn parse_name(value: &Value) -> Option<String> {
     match value {
         Value::String(name) => Some(one_line(name, LINE_CHARS_MAX)),
         Value::Number(number) => Some(number.to_string()),
@@ -198,7 +208,7 @@ fn name_of(value: &Value) -> Option<String> {
 }
 
 /// Parses a step as harnesses write it: a string, or an object with a text and a state.
-fn plan_step(step: &Value) -> Option<PlanStepOut> {
+fn parse_step(step: &Value) -> Option<PlanStepOut> {
     let member = |names: &[&str]| {
         names.iter().find_map(|name| step.get(*name).and_then(Value::as_str)).map(str::to_owned)
     };

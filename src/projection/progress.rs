@@ -10,8 +10,8 @@ use super::{
     Instruction, Marks, body,
     conversation::keep_newest,
     instructions::Instructions,
-    person,
     plans::{AgentPlan, Plans},
+    user_text,
 };
 use crate::{
     event::{
@@ -19,8 +19,8 @@ use crate::{
         text::{clip, one_line},
     },
     traces::{
-        ToolCall, ToolEvent, ToolResult, Unrun, answers_of_person, refused, said_with_refusal,
-        tools::Does, unquoted, words,
+        NotRun, ToolEvent, TracedCall, TracedResult, content_text, parse_refusal,
+        parse_user_answers, refusal_comment, tools::ToolKind, unquoted,
     },
 };
 
@@ -34,7 +34,7 @@ const LINE_CHARS_MAX: usize = 400;
 
 /// Result of a tool call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub struct CallOutput {
     /// Position of the result.
     pub position: Position,
     /// Name of the tool.
@@ -62,25 +62,24 @@ pub struct WorkProgress {
     /// a tool or a web page are ignored.
     has_heard: bool,
     plans: Plans,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<CallOutput>,
     tried: VecDeque<String>,
     worked: VecDeque<String>,
     failed: VecDeque<String>,
     next: VecDeque<String>,
     /// Numbers of dropped lines: attempts, successes and failures.
-    forgotten: [u64; 3],
+    dropped: [u64; 3],
 }
 
 #[derive(Deserialize)]
-struct SaidBody<'a> {
+struct MessageBody<'a> {
     session_thread_id: Option<IgnoredAny>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
 }
 
-/// Body of a subagent's end.
 #[derive(Deserialize)]
-struct EndedBody<'a> {
+struct SubagentEndBody<'a> {
     agent_name: Option<String>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
@@ -114,33 +113,33 @@ impl WorkProgress {
     }
 
     /// Returns the latest tool results, oldest first.
-    pub fn outputs(&self) -> impl DoubleEndedIterator<Item = &Output> {
+    pub fn outputs(&self) -> impl DoubleEndedIterator<Item = &CallOutput> {
         self.outputs.iter()
     }
 
     /// Returns the attempts, oldest first.
-    pub fn tried(&self) -> impl DoubleEndedIterator<Item = &String> {
+    pub fn attempts(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.tried.iter()
     }
 
     /// Returns the successes, oldest first.
-    pub fn worked(&self) -> impl DoubleEndedIterator<Item = &String> {
+    pub fn successes(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.worked.iter()
     }
 
     /// Returns the failures, oldest first.
-    pub fn failed(&self) -> impl DoubleEndedIterator<Item = &String> {
+    pub fn failures(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.failed.iter()
     }
 
     /// Returns the numbers of attempts, successes and failures dropped because of the bound.
     #[must_use]
-    pub fn forgotten(&self) -> [u64; 3] {
-        self.forgotten
+    pub fn dropped_counts(&self) -> [u64; 3] {
+        self.dropped
     }
 
     /// Returns the next steps, from the latest recorded outcome.
-    pub fn next(&self) -> impl DoubleEndedIterator<Item = &String> {
+    pub fn next_steps(&self) -> impl DoubleEndedIterator<Item = &String> {
         self.next.iter()
     }
 
@@ -152,7 +151,7 @@ impl WorkProgress {
     ) {
         // A body that does not parse is ignored.
         let _ = match (event.kind.as_str(), tool_event) {
-            (kinds::USER_MESSAGE, _) => self.fold_word(event, marks),
+            (kinds::USER_MESSAGE, _) => self.fold_user_message(event, marks),
             (kinds::PLAN_UPDATED, _) => self.plans.fold(event),
             (kinds::OUTCOME_RECORDED, _) => self.fold_outcome(event),
             (kinds::SESSION_THREAD_STATUS_IDLE, _) => self.fold_subagent(event),
@@ -161,41 +160,45 @@ impl WorkProgress {
         };
     }
 
-    fn fold_word(&mut self, event: &Event, marks: &Marks) -> Option<()> {
-        let said: SaidBody<'_> = body::read(&event.body)?;
+    fn fold_user_message(&mut self, event: &Event, marks: &Marks) -> Option<()> {
+        let said: MessageBody<'_> = body::read(&event.body)?;
         let is_claimed = matches!(event.origin, Origin::Model | Origin::Tool | Origin::Web);
         if said.session_thread_id.is_some() || is_claimed && self.has_heard {
             return None;
         }
         self.has_heard |= !is_claimed;
-        self.instructions.add(event.position, person::typed(said.content?).trim(), marks);
+        self.instructions.add(
+            event.position,
+            user_text::extract_typed_text(said.content?).trim(),
+            marks,
+        );
         Some(())
     }
 
     fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
-            ToolEvent::Call(call, input) if call.does == Does::Plan && !call.is_aside => {
-                self.plans.call(call.position, &call.tool, (*input)?)
+            ToolEvent::Call(call, input) if call.does == ToolKind::Plan && !call.is_aside => {
+                self.plans.fold_call(call.position, &call.tool, (*input)?)
             }
             ToolEvent::Call(..) => None,
             ToolEvent::Result(call, answer) => match call.does {
-                Does::Plan if call.is_aside || answer.failed => None,
-                Does::Plan => {
+                ToolKind::Plan if call.is_aside || answer.failed => None,
+                ToolKind::Plan => {
                     let created = call.tool.eq_ignore_ascii_case("TaskCreate");
                     let input = call.plan.as_ref().filter(|_| created)?;
-                    self.plans.created(answer.position, input, &answer.text)
+                    self.plans.fold_created_task(answer.position, input, &answer.text)
                 }
                 // A changed file is listed with the files; its echo adds nothing.
-                Does::Edits if !answer.failed => None,
-                Does::Own => None,
+                ToolKind::Edits if !answer.failed => None,
+                ToolKind::Own => None,
                 _ if call.is_aside => self.fold_output(call, answer),
-                _ if answer.unrun == Some(Unrun::Refused) => {
-                    if let Some(said) = said_with_refusal(&answer.text) {
-                        self.instructions.refuse(answer.position, said, marks);
+                _ if answer.unrun == Some(NotRun::Refused) => {
+                    if let Some(said) = refusal_comment(&answer.text) {
+                        self.instructions.add_refusal_comment(answer.position, said, marks);
                     }
                     self.fold_output(call, answer)
                 }
-                _ => match answers_of_person(&call.tool, &answer.text) {
+                _ => match parse_user_answers(&call.tool, &answer.text) {
                     Some(said) => {
                         self.instructions.add(answer.position, &said, marks);
                         Some(())
@@ -209,37 +212,37 @@ impl WorkProgress {
     /// Records the last message of a subagent as a success. A subagent with an empty name is the
     /// program's own, which wrote a compaction summary.
     fn fold_subagent(&mut self, event: &Event) -> Option<()> {
-        let ended: EndedBody<'_> = body::read(&event.body)?;
+        let ended: SubagentEndBody<'_> = body::read(&event.body)?;
         if ended.agent_name.as_deref() == Some("") {
             return None;
         }
-        let said = words(ended.content?);
+        let said = content_text(ended.content?);
         if said.trim().is_empty() {
             return None;
         }
         let name = ended.agent_name.unwrap_or_default();
         let line = format!("subagent {name}: {said}");
-        let [_, forgotten, _] = &mut self.forgotten;
-        add(&mut self.worked, one_line(&line, LINE_CHARS_MAX), forgotten);
+        let [_, dropped, _] = &mut self.dropped;
+        add_line(&mut self.worked, one_line(&line, LINE_CHARS_MAX), dropped);
         Some(())
     }
 
-    fn fold_output(&mut self, call: &ToolCall, answer: &ToolResult) -> Option<()> {
+    fn fold_output(&mut self, call: &TracedCall, answer: &TracedResult) -> Option<()> {
         if answer.is_placeholder() && !answer.failed {
             return None;
         }
         // Of a refusal, only the quoted reason is kept.
-        let reason = answer.unrun.and_then(|_| refused(&answer.text)?.reason);
+        let reason = answer.unrun.and_then(|_| parse_refusal(&answer.text)?.reason);
         let text = reason.as_deref().unwrap_or(&answer.text);
         // Files and command output are quoted verbatim.
-        let is_data = call.reads.is_empty() && call.does != Does::Runs;
+        let is_data = call.reads.is_empty() && call.does != ToolKind::Runs;
         let text = if is_data { unquoted(text) } else { text.into() };
-        self.outputs.push_back(Output {
+        self.outputs.push_back(CallOutput {
             position: answer.position,
             tool: call.tool.to_string(),
             input: call.input.to_string(),
             text: clip(&text, RESULT_CHARS_MAX),
-            ended: answer.ended(),
+            ended: answer.outcome(),
             reads: call.reads.clone(),
             is_aside: call.is_aside,
             commands: call
@@ -254,14 +257,14 @@ impl WorkProgress {
 
     fn fold_outcome(&mut self, event: &Event) -> Option<()> {
         let outcome: LooseOutcome = body::read(&event.body)?;
-        let [tried, worked, failed] = &mut self.forgotten;
-        for (lines, said, forgotten) in [
+        let [tried, worked, failed] = &mut self.dropped;
+        for (lines, said, dropped) in [
             (&mut self.tried, outcome.tried, tried),
             (&mut self.worked, outcome.worked, worked),
             (&mut self.failed, outcome.failed, failed),
         ] {
             for line in said.iter().flat_map(parse_lines) {
-                add(lines, line, forgotten);
+                add_line(lines, line, dropped);
             }
         }
         if let Some(next) = outcome.next {
@@ -272,7 +275,8 @@ impl WorkProgress {
 
     pub(super) fn weight(&self) -> usize {
         let lists = self.tried.len() + self.worked.len() + self.failed.len() + self.next.len();
-        let of_reads = |one: &Output| one.reads.iter().map(|file| file.len() + 16).sum::<usize>();
+        let of_reads =
+            |one: &CallOutput| one.reads.iter().map(|file| file.len() + 16).sum::<usize>();
         let outputs: usize =
             self.outputs.iter().map(|one| one.text.len() + 500 + of_reads(one)).sum();
         self.instructions.weight() + self.plans.weight() + lists * 200 + outputs
@@ -280,9 +284,9 @@ impl WorkProgress {
 }
 
 /// Adds a line, or moves a repeated one to the end; counts a dropped line.
-fn add(lines: &mut VecDeque<String>, line: String, forgotten: &mut u64) {
+fn add_line(lines: &mut VecDeque<String>, line: String, dropped: &mut u64) {
     lines.retain(|known| *known != line);
-    *forgotten += u64::from(push_bounded(lines, line, LINES_MAX));
+    *dropped += u64::from(push_bounded(lines, line, LINES_MAX));
 }
 
 /// Returns the lines of a string or of a list of strings.

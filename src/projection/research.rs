@@ -119,13 +119,12 @@ pub struct Research {
 
 impl Research {
     /// Clears the numbers of steps and the names of branches: another session begins.
-    pub(super) fn begin(&mut self) {
+    pub(super) fn begin_session(&mut self) {
         self.numbers.clear();
         self.branch_names.clear();
         (self.last_main, self.last_any, self.pending) = (0, 0, None);
     }
 
-    /// Folds an event; returns false if it is not a research event.
     pub(super) fn fold(&mut self, event: &Event, findings: &mut Findings) -> bool {
         let known = match event.kind.as_str() {
             kinds::RESEARCH_GOAL => self.fold_goal(event),
@@ -150,7 +149,7 @@ impl Research {
             return None;
         }
         self.goal = Some(goal);
-        self.before_step(body.step, body.branch_id.as_deref(), event.position);
+        self.start_batch(body.step, body.branch_id.as_deref(), event.position);
         Some(())
     }
 
@@ -159,13 +158,14 @@ impl Research {
         if body.number == 0 {
             return None;
         }
-        let branch = body.branch_id.as_deref().map(|name| self.branch_of(name, body.branch_from));
+        let branch =
+            body.branch_id.as_deref().map(|name| self.find_or_add_branch(name, body.branch_from));
         let ordinal = self.steps.len();
         let line = one_line(&body.description, LINE_CHARS_MAX);
         if self.steps.is_empty() {
             self.goal_from_step = Some(clip(body.description.trim(), GOAL_FROM_STEP_CHARS_MAX));
         }
-        let extent = self.extent_of(&body, event.position);
+        let extent = self.batch_range(&body, event.position);
         self.weight += line.len() + 160;
         self.steps.push(ResearchStep {
             number: body.number,
@@ -190,7 +190,7 @@ impl Research {
         }
         self.estimate = body.total_steps_estimate.filter(|count| *count > 0).or(self.estimate);
         self.completed_at = body.is_final.then_some(event.processed_at);
-        let rejected = self.reject(&body, ordinal);
+        let rejected = self.add_rejected(&body, ordinal);
         findings.fold_step(ordinal, &body, &rejected);
         push_bounded(&mut self.full, (ordinal, body, event.processed_at), FULL_MAX);
         Some(())
@@ -202,7 +202,7 @@ impl Research {
         if description.is_empty() {
             return None;
         }
-        self.after_step(body.step, body.branch_id.as_deref(), event.position);
+        self.extend_batch(body.step, body.branch_id.as_deref(), event.position);
         let id = match body.gap_id.as_deref() {
             Some(id) => one_line(id, NAME_CHARS_MAX),
             None => format!("p{}", event.position),
@@ -225,23 +225,23 @@ impl Research {
 
     fn fold_gap_closed(&mut self, event: &Event, findings: &mut Findings) -> Option<()> {
         let body: GapBody = body::read(&event.body)?;
-        self.after_step(body.step, body.branch_id.as_deref(), event.position);
-        let named = body.gap_id.as_deref().and_then(|id| self.gap_at(id));
-        let ordinal = named.or_else(|| self.gap_at(body.description.as_deref()?))?;
+        self.extend_batch(body.step, body.branch_id.as_deref(), event.position);
+        let named = body.gap_id.as_deref().and_then(|id| self.find_gap(id));
+        let ordinal = named.or_else(|| self.find_gap(body.description.as_deref()?))?;
         let gap = self.gaps.get_mut(ordinal)?;
         if gap.closed.is_none() {
             gap.closed = Some((event.position, body.step));
             self.gap_texts.remove(&gap.description);
             self.gap_texts_closed.insert(gap.description.clone(), ordinal);
             self.gaps_open.remove(&ordinal);
-            findings.forget_gap(ordinal);
+            findings.remove_gap(ordinal);
         }
         Some(())
     }
 
     fn fold_summary(&mut self, event: &Event) -> Option<()> {
         let body: SummaryBody = body::read(&event.body)?;
-        self.after_step(body.step, body.branch_id.as_deref(), event.position);
+        self.extend_batch(body.step, body.branch_id.as_deref(), event.position);
         let text = clip(body.summary.trim(), SUMMARY_CHARS_MAX);
         let step = body.step.or(self.steps.last().map(|step| step.number));
         self.summary = (!text.is_empty()).then_some(CallerSummary { text, step });
@@ -259,7 +259,7 @@ impl Research {
         Some(())
     }
 
-    fn branch_of(&mut self, name: &str, from: Option<u64>) -> usize {
+    fn find_or_add_branch(&mut self, name: &str, from: Option<u64>) -> usize {
         let name: Arc<str> = one_line(name, NAME_CHARS_MAX).into();
         if let Some(at) = self.branch_names.get(&name) {
             return *at;
@@ -272,7 +272,7 @@ impl Research {
     }
 
     /// Returns the range of a step's batch, from its first event before the step.
-    fn extent_of(&mut self, body: &StepBody, position: Position) -> Range {
+    fn batch_range(&mut self, body: &StepBody, position: Position) -> Range {
         let from = match self.pending.take() {
             Some((step, branch, range))
                 if step == body.number
@@ -286,13 +286,13 @@ impl Research {
         Range::new(from, position.plus(1))
     }
 
-    fn before_step(&mut self, step: Option<u64>, branch: Option<&str>, position: Position) {
+    fn start_batch(&mut self, step: Option<u64>, branch: Option<&str>, position: Position) {
         self.pending =
             step.map(|step| (step, branch.map(Into::into), Range::new(position, position.plus(1))));
     }
 
     /// Extends the latest step's range over later events of its batch.
-    fn after_step(&mut self, number: Option<u64>, branch: Option<&str>, position: Position) {
+    fn extend_batch(&mut self, number: Option<u64>, branch: Option<&str>, position: Position) {
         let branch = branch.map(|name| self.branch_names.get(name).copied());
         let Some(last) = self.steps.last_mut() else { return };
         let same_branch = match branch {
@@ -311,12 +311,12 @@ impl Research {
         let Some(step) = self.steps.get_mut(at) else { return };
         self.superseded += u64::from(step.superseded_by.is_none());
         step.superseded_by = Some(by);
-        findings.forget_step(at);
+        findings.remove_step(at);
     }
 
     /// Stores the approaches that the step is the first to reject; returns them with their
     /// ordinals.
-    fn reject<'a>(&mut self, body: &'a StepBody, ordinal: usize) -> Vec<(usize, &'a str)> {
+    fn add_rejected<'a>(&mut self, body: &'a StepBody, ordinal: usize) -> Vec<(usize, &'a str)> {
         let mut new = Vec::new();
         for approach in &body.rejected {
             let line: Arc<str> = one_line(approach, REJECTED_CHARS_MAX).into();
@@ -359,20 +359,22 @@ impl Research {
     }
 
     /// Returns the latest steps in full, oldest first, each with its time.
-    pub fn full(&self) -> impl DoubleEndedIterator<Item = (&ResearchStep, &StepBody, Timestamp)> {
+    pub fn full_steps(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = (&ResearchStep, &StepBody, Timestamp)> {
         self.full.iter().filter_map(|(at, body, time)| Some((self.steps.get(*at)?, body, *time)))
     }
 
     /// Returns the number of superseded steps.
     #[must_use]
-    pub fn superseded(&self) -> u64 {
+    pub fn superseded_count(&self) -> u64 {
         self.superseded
     }
 
     /// Returns the ordinal of a step by its number: on the named branch; without one on the main
     /// line, or else on the newest branch that has it.
     #[must_use]
-    pub fn find(&self, number: u64, branch: Option<&str>) -> Option<usize> {
+    pub fn find_step(&self, number: u64, branch: Option<&str>) -> Option<usize> {
         if let Some(name) = branch {
             let branch = self.branch_names.get(name)?;
             return self.numbers.get(&(Some(*branch), number)).copied();
@@ -386,9 +388,9 @@ impl Research {
 
     /// Returns the ordinal of a step by its number on exactly that branch or the main line.
     #[must_use]
-    pub fn find_on(&self, number: u64, branch: Option<&str>) -> Option<usize> {
+    pub fn find_step_on(&self, number: u64, branch: Option<&str>) -> Option<usize> {
         match branch {
-            Some(_) => self.find(number, branch),
+            Some(_) => self.find_step(number, branch),
             None => self.numbers.get(&(None, number)).copied(),
         }
     }
@@ -413,13 +415,13 @@ impl Research {
 
     /// Returns the highest step number on the main line; 0 without steps.
     #[must_use]
-    pub fn last_main(&self) -> u64 {
+    pub fn last_main_number(&self) -> u64 {
         self.last_main
     }
 
     /// Returns the highest step number of all branches and the main line; 0 without steps.
     #[must_use]
-    pub fn last_any(&self) -> u64 {
+    pub fn last_number(&self) -> u64 {
         self.last_any
     }
 
@@ -431,14 +433,14 @@ impl Research {
 
     /// Returns the ordinals of the open gaps.
     #[must_use]
-    pub fn gaps_open(&self) -> &BTreeSet<usize> {
+    pub fn open_gaps(&self) -> &BTreeSet<usize> {
         &self.gaps_open
     }
 
     /// Returns the ordinal of the gap with that name, or with that description: an open one, else
     /// the one closed last.
     #[must_use]
-    pub fn gap_at(&self, name: &str) -> Option<usize> {
+    pub fn find_gap(&self, name: &str) -> Option<usize> {
         let text = clip(name.trim(), GAP_CHARS_MAX);
         let named = self.gap_names.get(name.trim());
         let open = || self.gap_texts.get(text.as_str());
@@ -448,7 +450,7 @@ impl Research {
 
     /// Returns the rejected approaches, once each, with the ordinal of the step.
     #[must_use]
-    pub fn rejected(&self) -> &[(usize, Arc<str>)] {
+    pub fn rejected_approaches(&self) -> &[(usize, Arc<str>)] {
         &self.rejected
     }
 
@@ -460,8 +462,8 @@ impl Research {
 
     /// Returns true if recording the source would add something.
     #[must_use]
-    pub fn wants_source(&self, found: &super::body::SourceBody) -> bool {
-        self.sources.wants(found)
+    pub fn would_add_source(&self, found: &super::body::SourceBody) -> bool {
+        self.sources.would_add(found)
     }
 
     /// Returns the summary that the caller wrote.

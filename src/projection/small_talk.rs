@@ -143,7 +143,7 @@ pub fn is_narration(sentence: &str) -> bool {
 /// still rounded down", "still to be done". "It still rewrites the row" is lasting and returns
 /// false.
 #[must_use]
-pub(super) fn is_of_its_moment(sentence: &str) -> bool {
+pub(super) fn is_momentary(sentence: &str) -> bool {
     const PHRASES: [&str; 4] = [" so far ", " for now ", " right now ", " at the moment "];
     const NOT: [&str; 5] = ["not", "no", "nothing", "none", "never"];
     let lower = sentence.to_lowercase().replace("n't", " not");
@@ -254,7 +254,7 @@ mod tests {
     fn a_sentence_about_progress_is_recognised_as_momentary() {
         for text in ["The tax is still rounded down.", "Nothing is pushed yet", "12 of 40 so far:"]
         {
-            assert!(is_of_its_moment(text), "{text}");
+            assert!(is_momentary(text), "{text}");
         }
         for text in [
             "The tax is rounded down.",
@@ -264,7 +264,7 @@ mod tests {
             "The format is simple yet complete.",
             "The patent is still valid until 2031.",
         ] {
-            assert!(!is_of_its_moment(text), "{text}");
+            assert!(!is_momentary(text), "{text}");
         }
     }
 }

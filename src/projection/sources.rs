@@ -50,8 +50,8 @@ impl Sources {
 
     /// Returns true if recording it adds a new page, or a missing member of a known one.
     #[must_use]
-    pub fn wants(&self, found: &SourceBody) -> bool {
-        let Some(name) = normalised(&found.url) else { return false };
+    pub fn would_add(&self, found: &SourceBody) -> bool {
+        let Some(name) = normalize_url(&found.url) else { return false };
         let said = |text: &Option<String>| {
             text.as_ref().is_some_and(|text| !one_line(text, TITLE_CHARS_MAX).is_empty())
         };
@@ -73,7 +73,7 @@ impl Sources {
         step: Option<u64>,
         position: Position,
     ) -> Option<(usize, &str)> {
-        let name = normalised(&found.url)?;
+        let name = normalize_url(&found.url)?;
         let short = |text: Option<String>, max| {
             text.map(|text| one_line(&text, max)).filter(|text| !text.is_empty()).map(Into::into)
         };
@@ -103,7 +103,7 @@ impl Sources {
 /// scheme and host in lower case, `http` as `https`, needless escapes decoded. `None` for an empty
 /// text.
 #[must_use]
-pub fn normalised(text: &str) -> Option<String> {
+pub fn normalize_url(text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() {
         return None;
@@ -176,14 +176,14 @@ mod tests {
             (" ", None, "model", false),
         ] {
             let source = found(url, title, by);
-            assert_eq!(sources.wants(&source), wanted, "{url} {title:?} {by}");
+            assert_eq!(sources.would_add(&source), wanted, "{url} {title:?} {by}");
             sources.fold(source, None, Position(0));
         }
     }
 
     #[test]
     fn equivalent_urls_of_a_page_normalise_to_one() {
-        let page = normalised("https://example.org/p2");
+        let page = normalize_url("https://example.org/p2");
         for same in [
             "https://example.org/p2#frag",
             "https://example.org/p2/",
@@ -192,12 +192,12 @@ mod tests {
             "http://example.org:80/a/../p2",
             "https://example.org/%70%32",
         ] {
-            assert_eq!(normalised(same), page, "{same}");
+            assert_eq!(normalize_url(same), page, "{same}");
         }
         for other in ["https://example.org/P2", "https://example.org/p2?a=1", "doi:10.1/x"] {
-            assert_ne!(normalised(other), page, "{other}");
+            assert_ne!(normalize_url(other), page, "{other}");
         }
-        assert_eq!(normalised("https://a.org/%2f%e4"), Some("https://a.org/%2F%E4".to_owned()));
-        assert_eq!(normalised("  "), None);
+        assert_eq!(normalize_url("https://a.org/%2f%e4"), Some("https://a.org/%2F%E4".to_owned()));
+        assert_eq!(normalize_url("  "), None);
     }
 }

@@ -7,9 +7,8 @@ use serde_json::value::RawValue;
 use super::body;
 use crate::event::{Event, kinds};
 
-/// Scope of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum EndScope {
     /// The turn of the session's agent, but not of its subagents.
     Turn,
     /// All work of the session.
@@ -27,18 +26,18 @@ struct TurnBody<'a> {
 }
 
 /// Returns the scope of the end that an event marks; `None` if it marks none.
-pub(super) fn ends(event: &Event) -> Option<Ends> {
+pub(super) fn turn_end(event: &Event) -> Option<EndScope> {
     #[derive(Deserialize)]
-    struct Raw {
+    struct HookMember {
         hook_event_name: Option<IgnoredAny>,
     }
     #[derive(Deserialize)]
-    struct Stop {
+    struct StopReason {
         r#type: String,
     }
     let kind = event.kind.as_str();
     if kind == kinds::SESSION_STATUS_TERMINATED {
-        return Some(Ends::All);
+        return Some(EndScope::All);
     }
     if ![kinds::SESSION_STATUS_IDLE, kinds::USER_MESSAGE, kinds::USER_INTERRUPT].contains(&kind) {
         return None;
@@ -48,16 +47,16 @@ pub(super) fn ends(event: &Event) -> Option<Ends> {
         // A session that waits for an action of its client keeps its calls open.
         kinds::SESSION_STATUS_IDLE => {
             let stop = said.stop_reason.and_then(|stop| serde_json::from_str(stop.get()).ok());
-            stop.is_none_or(|stop: Stop| stop.r#type != "requires_action")
+            stop.is_none_or(|stop: StopReason| stop.r#type != "requires_action")
         }
         // The next prompt of an agent's program; other clients send messages while a tool runs.
         kinds::USER_MESSAGE => {
-            let raw = said.raw.and_then(|raw| serde_json::from_str::<Raw>(raw.get()).ok());
+            let raw = said.raw.and_then(|raw| serde_json::from_str::<HookMember>(raw.get()).ok());
             let is_of_program =
                 said.raw_format.is_some_and(|name| ["claude-code", "codex"].contains(&&*name));
             is_of_program || raw.is_some_and(|raw| raw.hook_event_name.is_some())
         }
         _ => true,
     };
-    (is_turn && said.session_thread_id.is_none()).then_some(Ends::Turn)
+    (is_turn && said.session_thread_id.is_none()).then_some(EndScope::Turn)
 }

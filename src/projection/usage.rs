@@ -8,14 +8,14 @@ use crate::event::{Event, Position, Timestamp, kinds};
 
 /// Level of a full context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum ContextLevel {
     /// The window should be compacted.
     Threshold,
     /// The window is full.
     Limit,
 }
 
-impl Level {
+impl ContextLevel {
     /// Returns the name of the level.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -51,7 +51,7 @@ pub struct ReportedUsage {
     /// Latest report.
     pub latest: Option<RequestTokens>,
     /// Level recorded last, and its position.
-    pub recorded: Option<(Level, Position)>,
+    pub recorded: Option<(ContextLevel, Position)>,
     /// Lowest number of tokens reported since then.
     pub least_since: Option<u64>,
 }
@@ -73,11 +73,11 @@ struct TokenCounts {
     completion_tokens: Option<u64>,
     total_tokens: Option<u64>,
     #[serde(alias = "input_tokens_details")]
-    prompt_tokens_details: Option<Details>,
+    prompt_tokens_details: Option<TokenDetails>,
 }
 
 #[derive(Deserialize)]
-struct Details {
+struct TokenDetails {
     cached_tokens: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ impl ReportedUsage {
 
     fn fold_threshold(&mut self, event: &Event) -> Option<()> {
         let body: ThresholdBody = body::read(&event.body)?;
-        let level = [Level::Threshold, Level::Limit];
+        let level = [ContextLevel::Threshold, ContextLevel::Limit];
         let level = level.into_iter().find(|level| level.as_str() == body.level)?;
         self.recorded = Some((level, event.position));
         self.least_since = None;

@@ -4,17 +4,17 @@
 use std::collections::VecDeque;
 
 use super::{
-    changes::{Changes, Commit, Effect},
-    failures::{CommandFact, Failures, Passed},
-    progress::Output,
+    changes::{Changes, Commit, EffectFact},
+    failures::{CommandFact, Failures, PassedTests},
+    progress::CallOutput,
 };
 use crate::{
     event::{Event, Position, kinds, push_bounded, text::one_line},
     traces::{
-        Calls, ToolCall, ToolEvent, ToolResult, Touch, Unrun, failed_run, git,
+        FileTouch, NotRun, OpenCalls, ToolEvent, TracedCall, TracedResult, find_failed_run, git,
+        refusal_explanation,
         report::{self, OutputReport},
-        tools::Does,
-        words_of_refusal,
+        tools::ToolKind,
     },
 };
 
@@ -88,14 +88,14 @@ pub struct WorkFacts {
     changes: Changes,
     refusals: VecDeque<RefusalFact>,
     /// Number of files dropped because of the bound.
-    forgotten: u64,
+    dropped: u64,
 }
 
 impl WorkFacts {
     /// Returns the numbers of files, failing commands and effects dropped because of the bounds.
     #[must_use]
-    pub fn forgotten(&self) -> [u64; 3] {
-        [self.forgotten, self.failures.forgotten(), self.changes.forgotten()]
+    pub fn dropped_counts(&self) -> [u64; 3] {
+        [self.dropped, self.failures.dropped_count(), self.changes.dropped_count()]
     }
 
     /// Returns the changed files, least recently changed first; at most 256.
@@ -108,20 +108,20 @@ impl WorkFacts {
         self.failures.commands()
     }
 
-    /// Returns the commands whose last run failed and that were not given up.
-    pub fn failing(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+    /// Returns the commands whose last run failed and that the agent has not abandoned.
+    pub fn failing_commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| command.failed)
     }
 
     /// Returns the commands that failed and succeeded later.
-    pub fn mended(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
+    pub fn resolved_commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| !command.failed)
     }
 
     /// Returns the latest run of tests, if it succeeded.
     #[must_use]
-    pub fn passed(&self) -> Option<&Passed> {
-        self.failures.passed()
+    pub fn latest_passed_run(&self) -> Option<&PassedTests> {
+        self.failures.latest_passed_run()
     }
 
     /// Returns the latest commit that a command made, unless it was discarded.
@@ -137,30 +137,30 @@ impl WorkFacts {
 
     /// Returns true if a failed result is of a command that succeeded later.
     #[must_use]
-    pub fn has_mended(&self, output: &Output) -> bool {
-        let since = || self.failures.mended_since(&output.commands, output.position);
+    pub fn is_resolved(&self, output: &CallOutput) -> bool {
+        let since = || self.failures.resolved_since(&output.commands, output.position);
         !output.ended.is_empty() && since().is_some()
     }
 
     /// Returns the position of a command's last success, if the last of the events is a failed run
     /// of it; the events must contain the call. `None` for any other event.
     #[must_use]
-    pub fn mended_after(&self, events: &[Event]) -> Option<Position> {
+    pub fn resolved_after(&self, events: &[Event]) -> Option<Position> {
         let (last, before) = events.split_last()?;
-        let mut calls = Calls::default();
+        let mut calls = OpenCalls::default();
         before.iter().for_each(|event| drop(calls.fold(event)));
         let Some(ToolEvent::Result(call, answer)) = calls.fold(last) else { return None };
         let (_, command) = call.command.as_deref()?;
-        let output = report::without_escapes(&answer.text);
-        let failed = failed_run(command, &answer, &OutputReport::parse(&output))?;
+        let output = report::strip_escapes(&answer.text);
+        let failed = find_failed_run(command, &answer, &OutputReport::parse(&output))?;
         if answer.unrun.is_some() {
             return None;
         }
-        self.failures.mended_since(&[command.runs.get(failed)?.key], last.position)
+        self.failures.resolved_since(&[command.runs.get(failed)?.key], last.position)
     }
 
     /// Returns the newest 64 calls that changed something other than files, oldest first.
-    pub fn effects(&self) -> impl DoubleEndedIterator<Item = &Effect> {
+    pub fn effects(&self) -> impl DoubleEndedIterator<Item = &EffectFact> {
         self.changes.iter()
     }
 
@@ -174,18 +174,18 @@ impl WorkFacts {
     /// status.
     pub(super) fn fold(&mut self, tool_event: &mut ToolEvent<'_>) {
         match tool_event {
-            ToolEvent::Call(call, _) if changes_something(call) => self.changes.begin(call),
+            ToolEvent::Call(call, _) if changes_something(call) => self.changes.add_call(call),
             ToolEvent::Call(..) => {}
             ToolEvent::Result(call, answer) => {
                 if answer.unrun.is_none() {
                     self.fold_result(call, answer);
-                } else if answer.unrun == Some(Unrun::Refused) {
+                } else if answer.unrun == Some(NotRun::Refused) {
                     self.fold_refused(call, answer);
                 }
                 if changes_something(call) {
-                    self.changes.end(call, answer);
+                    self.changes.complete(call, answer);
                 }
-                if !call.is_aside && !matches!(call.does, Does::Plan | Does::Own) {
+                if !call.is_aside && !matches!(call.does, ToolKind::Plan | ToolKind::Own) {
                     self.failures.fold_end_of_call();
                 }
             }
@@ -193,10 +193,10 @@ impl WorkFacts {
     }
 
     /// Marks a call as unfinished when the next session of the chain began, unless it only looks.
-    pub(super) fn fold_unfinished(&mut self, call: &ToolCall) {
+    pub(super) fn fold_unfinished(&mut self, call: &TracedCall) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
         if !call.is_aside
-            && (changes_something(call) || runs.into_iter().any(|run| !run.only_looks()))
+            && (changes_something(call) || runs.into_iter().any(|run| !run.is_read_only()))
         {
             self.changes.fold_unfinished(call);
         }
@@ -204,22 +204,22 @@ impl WorkFacts {
 
     /// Folds an event that is not of a tool: the end of a turn, a hook's branch, a user message.
     pub(super) fn fold_others(&mut self, event: &Event) {
-        self.changes.fold_end(event);
+        self.changes.fold_turn_end(event);
         self.changes.fold_branch(event);
         if event.kind.as_str() == kinds::USER_MESSAGE {
-            self.failures.fold_message();
+            self.failures.count_user_message();
         }
     }
 
-    fn fold_result(&mut self, call: &ToolCall, answer: &mut ToolResult) {
+    fn fold_result(&mut self, call: &TracedCall, answer: &mut TracedResult) {
         let mut done = call.files.len();
         if let Some((line, command)) = call.command.as_deref() {
             let is_written = |path: &str| self.files.iter().any(|file| file.is_written(path));
             let ended = self.failures.fold_command((line, command), answer, is_written);
             answer.failed = ended.failed;
             done = done.min(ended.files);
-            let branch = git::branch(&answer.text).filter(|_| line.contains("git"));
-            branch.into_iter().for_each(|branch| self.changes.on_branch(branch, answer.position));
+            let branch = git::parse_branch(&answer.text).filter(|_| line.contains("git"));
+            branch.into_iter().for_each(|branch| self.changes.set_branch(branch, answer.position));
         } else {
             self.failures.fold_tool(call, answer);
             done = if answer.failed { 0 } else { done };
@@ -227,18 +227,18 @@ impl WorkFacts {
         let is_whole = answer.text.contains("created") || call.command.is_some();
         for (touch, path) in call.files.iter().take(done) {
             match touch {
-                Touch::Changed | Touch::Written => {
-                    let makes = call.does == Does::Edits && answer.text.contains("created");
+                FileTouch::Changed | FileTouch::Written => {
+                    let makes = call.does == ToolKind::Edits && answer.text.contains("created");
                     self.fold_changed(path, answer.position, makes);
-                    let is_whole = is_whole && (makes || *touch == Touch::Written);
+                    let is_whole = is_whole && (makes || *touch == FileTouch::Written);
                     self.files.back_mut().into_iter().for_each(|file| file.is_whole |= is_whole);
                 }
-                touch => self.fold_undone(*touch, path, answer.position),
+                touch => self.fold_reversal(*touch, path, answer.position),
             }
         }
     }
 
-    fn fold_refused(&mut self, call: &ToolCall, answer: &ToolResult) {
+    fn fold_refused(&mut self, call: &TracedCall, answer: &TracedResult) {
         let input = call.command.as_ref().map_or(&call.input, |command| &command.0);
         push_bounded(
             &mut self.refusals,
@@ -246,7 +246,7 @@ impl WorkFacts {
                 position: answer.position,
                 tool: call.tool.clone(),
                 input: input.clone(),
-                words: one_line(&words_of_refusal(&answer.text), WORDS_CHARS_MAX).into(),
+                words: one_line(&refusal_explanation(&answer.text), WORDS_CHARS_MAX).into(),
             },
             REFUSALS_MAX,
         );
@@ -267,19 +267,19 @@ impl WorkFacts {
         file.times += 1;
         file.last = position;
         file.state = FileState::Changed;
-        self.forgotten += u64::from(push_bounded(&mut self.files, file, FILES_MAX));
+        self.dropped += u64::from(push_bounded(&mut self.files, file, FILES_MAX));
     }
 
     /// Folds the reversal of changes: of a file, a directory, or the whole repository.
-    fn fold_undone(&mut self, touch: Touch, path: &str, position: Position) {
-        if touch == Touch::Deleted {
+    fn fold_reversal(&mut self, touch: FileTouch, path: &str, position: Position) {
+        if touch == FileTouch::Deleted {
             self.failures.fold_removed_file(path);
         }
         for file in &mut self.files {
             let rest = file.path.strip_prefix(path);
             let inside = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             if path.is_empty() && !file.path.starts_with('/') || inside {
-                file.touch(touch, path.is_empty(), position);
+                file.apply_touch(touch, path.is_empty(), position);
             }
         }
         let files = self.files.make_contiguous();
@@ -303,20 +303,20 @@ impl FileFact {
         is_it && self.is_whole && !self.is_committed
     }
 
-    fn touch(&mut self, touch: Touch, all: bool, position: Position) {
+    fn apply_touch(&mut self, touch: FileTouch, all: bool, position: Position) {
         // A change of the whole repository leaves uncommitted new files alone.
         let is_kept = self.is_committed || all && self.is_new;
         let state = match (touch, self.state) {
-            (Touch::Deleted, _) => FileState::Deleted,
-            (Touch::Reset, _) if !self.is_new || self.is_committed => FileState::Reverted,
-            (Touch::Reverted, FileState::Changed | FileState::Deleted) if !is_kept => {
+            (FileTouch::Deleted, _) => FileState::Deleted,
+            (FileTouch::Reset, _) if !self.is_new || self.is_committed => FileState::Reverted,
+            (FileTouch::Reverted, FileState::Changed | FileState::Deleted) if !is_kept => {
                 FileState::Reverted
             }
-            (Touch::Stashed, FileState::Changed | FileState::Deleted) if !is_kept => {
+            (FileTouch::Stashed, FileState::Changed | FileState::Deleted) if !is_kept => {
                 FileState::Stashed
             }
-            (Touch::Returned, FileState::Stashed) => FileState::Changed,
-            (Touch::Committed, state) => {
+            (FileTouch::Returned, FileState::Stashed) => FileState::Changed,
+            (FileTouch::Committed, state) => {
                 self.is_committed |= matches!(state, FileState::Changed | FileState::Deleted);
                 return;
             }
@@ -330,6 +330,6 @@ impl FileFact {
 }
 
 /// Returns true if a call changes something other than files.
-fn changes_something(call: &ToolCall) -> bool {
-    call.does == Does::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
+fn changes_something(call: &TracedCall) -> bool {
+    call.does == ToolKind::Changes || call.command.as_ref().is_some_and(|command| command.1.changes)
 }

@@ -25,24 +25,23 @@ use tokio::net::TcpListener;
 use url::Url;
 
 use super::{
-    Options,
+    ProxyOptions,
     lines::LINE_BYTES_MAX,
     message,
-    state::{Decision, ProxyState, Whence},
+    state::{AnswerSource, MessageSource, ProxyState},
     upstream::{Upstream, is_stream, read_body},
 };
 use crate::{
     client::{Client, SseEvents},
     verbs::browser::{FETCH_SITE, is_cross_site, is_loopback},
-    wire::rpc::Outline,
+    wire::rpc::MessageOutline,
 };
 
 /// Header with the id of an MCP transport session.
 const CONNECTION: &str = "mcp-session-id";
 /// Header in which a client names its sessionlog session.
 const SESSION: &str = "sessionlog-session";
-/// Hop-by-hop headers.
-const OF_A_HOP: [HeaderName; 8] = [
+const HOP_HEADERS: [HeaderName; 8] = [
     header::CONNECTION,
     header::HOST,
     header::CONTENT_LENGTH,
@@ -52,76 +51,77 @@ const OF_A_HOP: [HeaderName; 8] = [
     header::TRAILER,
     header::UPGRADE,
 ];
-/// Headers that describe the request and not the caller, besides those that start with `mcp-`.
-const OF_A_REQUEST: [&str; 4] = ["accept", "content-type", "last-event-id", SESSION];
+/// Headers of the request, not of the caller, besides those that start with `mcp-`.
+const REQUEST_HEADERS: [&str; 4] = ["accept", "content-type", "last-event-id", SESSION];
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 
-struct Front {
+struct HttpFront {
     state: ProxyState,
     http: reqwest::Client,
     url: Url,
     durable: bool,
-    /// Counter that names the channels of requests without an MCP session.
+    /// Counter for the names of channels of requests without an MCP session.
     alone: AtomicU64,
 }
 
-/// Serves HTTP on a listener in front of a server on HTTP, until `stop` completes.
+/// Serves HTTP on a listener and forwards to a server on HTTP, until `stop` completes.
 ///
 /// # Errors
-/// The listener breaks, or a header cannot be sent.
-pub async fn in_front_of(
+/// The listener fails, or a header is invalid.
+pub async fn serve_http(
     listener: TcpListener,
     upstream: &Upstream,
     client: Client,
-    options: Options,
+    options: ProxyOptions,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    let front = Arc::new(Front {
+    let front = Arc::new(HttpFront {
         durable: options.durable,
         state: ProxyState::new(client, options),
-        http: upstream.http()?,
+        http: upstream.build_client()?,
         url: upstream.url.clone(),
         alone: AtomicU64::new(0),
     });
     let router = Router::new().fallback(handle_request).with_state(Arc::clone(&front));
-    let serving = axum::serve(listener, router.into_make_service_with_connect_info::<Connection>());
+    let serving =
+        axum::serve(listener, router.into_make_service_with_connect_info::<ConnectionNumber>());
     tokio::select! {
         served = serving.into_future() => served?,
         () = stop => {}
     }
-    front.state.end();
-    front.state.recorder.close(LAST_WORDS).await;
+    front.state.finish();
+    front.state.recorder.close(CLOSE_PATIENCE).await;
     Ok(())
 }
 
-/// Number of a client's connection.
+/// Number of a client's connection, unique in this process.
 #[derive(Clone, Copy)]
-struct Connection(u64);
+struct ConnectionNumber(u64);
 
-impl Connected<IncomingStream<'_, TcpListener>> for Connection {
+impl Connected<IncomingStream<'_, TcpListener>> for ConnectionNumber {
     fn connect_info(_: IncomingStream<'_, TcpListener>) -> Self {
         static MADE: AtomicU64 = AtomicU64::new(0);
         Self(MADE.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-/// The answers that a client's request waits for; when the client disconnects, it is dropped and
-/// they are given up.
-struct Expected {
-    front: Arc<Front>,
+/// Answers that a client's request waits for. Dropped when the client disconnects: then the proxy
+/// stops waiting for them.
+struct AwaitedAnswers {
+    front: Arc<HttpFront>,
     keys: Vec<String>,
 }
 
-impl Drop for Expected {
+impl Drop for AwaitedAnswers {
     fn drop(&mut self) {
-        self.front.state.given_up(&self.keys);
+        self.front.state.drop_pending(&self.keys);
     }
 }
 
 async fn handle_request(
-    State(front): State<Arc<Front>>,
-    ConnectInfo(connection): ConnectInfo<Connection>,
+    State(front): State<Arc<HttpFront>>,
+    ConnectInfo(connection): ConnectInfo<ConnectionNumber>,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
@@ -129,7 +129,7 @@ async fn handle_request(
     let sites = headers.get_all(FETCH_SITE).iter().map(HeaderValue::as_bytes);
     let is_foreign = is_cross_site(sites, headers.contains_key(header::ORIGIN));
     if is_foreign || !is_local(headers, header::HOST) || !is_local(headers, header::ORIGIN) {
-        // The server cannot check this: it would see this proxy's name instead of the foreign host.
+        // The server cannot check this: the proxy replaces the name of the foreign host.
         return (StatusCode::FORBIDDEN, "this host or origin may not ask here").into_response();
     }
     let Ok(body) = axum::body::to_bytes(body, LINE_BYTES_MAX).await else {
@@ -137,25 +137,25 @@ async fn handle_request(
     };
     let text = |name: &str| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let session = text(CONNECTION).map(|name| format!("session-{}", name.replace(' ', "-")));
-    let place = session.clone().unwrap_or_else(|| format!("connection-{}", connection.0));
+    let client = session.clone().unwrap_or_else(|| format!("connection-{}", connection.0));
     let lasts = session.is_some();
     let channel =
         session.unwrap_or_else(|| format!("alone-{}", front.alone.fetch_add(1, Ordering::Relaxed)));
-    let from = Whence {
+    let from = MessageSource {
         channel: &channel,
         session: text(SESSION),
-        place: &place,
-        caller: Some(caller(&parts)),
+        client: &client,
+        caller: Some(caller_digest(&parts)),
     };
-    let noted = front.state.client_says(&from, &String::from_utf8_lossy(&body));
-    let mut expected = Expected { front: Arc::clone(&front), keys: noted.keys };
-    if let Some(call) = noted.decide {
-        match front.state.decide(call, |ask| front.ask(&parts, &channel, ask)).await {
-            Decision::Answer(answer) => {
+    let decision = front.state.inspect_client_message(&from, &String::from_utf8_lossy(&body));
+    let mut expected = AwaitedAnswers { front: Arc::clone(&front), keys: decision.keys };
+    if let Some(call) = decision.decide {
+        match front.state.decide(call, |ask| front.list_tools(&parts, &channel, ask)).await {
+            AnswerSource::Answer(answer) => {
                 return ([(header::CONTENT_TYPE, "application/json")], answer).into_response();
             }
-            Decision::Nobody => return StatusCode::ACCEPTED.into_response(),
-            Decision::Server => {}
+            AnswerSource::Cancelled => return StatusCode::ACCEPTED.into_response(),
+            AnswerSource::Server => {}
         }
     }
     let response = match front.forward_request(&parts, body).send().await {
@@ -165,7 +165,7 @@ async fn handle_request(
         }
     };
     if parts.method == Method::DELETE && response.status().is_success() {
-        front.state.end_channel(&channel);
+        front.state.close_channel(&channel);
     }
     if lasts && is_stream(&response) {
         // Another request of the session may resume the stream.
@@ -174,15 +174,15 @@ async fn handle_request(
     front.forward_answer(response, channel, expected).await
 }
 
-/// Returns a digest that identifies the caller: of the headers and the query, because an answer may
-/// depend on them. All callers without credentials are one.
-fn caller(parts: &Parts) -> u64 {
-    let of_a_request = |name: &HeaderName| {
-        OF_A_HOP.contains(name)
-            || OF_A_REQUEST.contains(&name.as_str())
+/// Returns a digest of the caller's headers and query, because an answer may depend on them. All
+/// callers without credentials have the same digest.
+fn caller_digest(parts: &Parts) -> u64 {
+    let is_request_header = |name: &HeaderName| {
+        HOP_HEADERS.contains(name)
+            || REQUEST_HEADERS.contains(&name.as_str())
             || name.as_str().starts_with("mcp-")
     };
-    let shown = parts.headers.iter().filter(|(name, _)| !of_a_request(name));
+    let shown = parts.headers.iter().filter(|(name, _)| !is_request_header(name));
     let mut shown: Vec<_> = shown.map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
     shown.sort_unstable();
     let mut hasher = DefaultHasher::new();
@@ -190,7 +190,7 @@ fn caller(parts: &Parts) -> u64 {
     hasher.finish()
 }
 
-/// Returns true if a header names this machine, or is absent.
+/// Returns true if every value of a header names this machine; also if it is absent.
 fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
     headers.get_all(name).iter().all(|value| {
         let text = value.to_str().unwrap_or_default();
@@ -199,14 +199,14 @@ fn is_local(headers: &HeaderMap, name: HeaderName) -> bool {
     })
 }
 
-impl Front {
+impl HttpFront {
     fn forward_request(&self, parts: &Parts, body: Bytes) -> reqwest::RequestBuilder {
         let mut url = self.url.clone();
         if let Some(query) = parts.uri.query() {
             url.set_query(Some(query));
         }
         let mut headers = parts.headers.clone();
-        OF_A_HOP.iter().for_each(|name| {
+        HOP_HEADERS.iter().for_each(|name| {
             headers.remove(name);
         });
         // The header names this proxy's address, which is meaningless to the server.
@@ -214,8 +214,8 @@ impl Front {
         self.http.request(parts.method.clone(), url).headers(headers).body(body)
     }
 
-    /// Lists the server's tools, on behalf of the client whose call is pending.
-    async fn ask(&self, parts: &Parts, channel: &str, ask: String) {
+    /// Sends the request `ask` for the server's tools, with the headers of the pending call.
+    async fn list_tools(&self, parts: &Parts, channel: &str, ask: String) {
         let mut parts = parts.clone();
         parts.headers.remove("mcp-name");
         if let Some(method) = parts.headers.get_mut("mcp-method") {
@@ -228,13 +228,13 @@ impl Front {
             let mut answers = vec![body.clone()];
             answers.extend(events.push(body.as_bytes()).into_iter().map(|event| event.data));
             answers.iter().for_each(|answer| {
-                self.state.server_says(channel, answer);
+                self.state.inspect_server_message(channel, answer);
             });
         }
-        // Requests without an answer by now will never get one.
-        let keys = message::read(&ask).into_iter().filter_map(|message| message.key());
+        // The response has ended: requests without an answer will not get one.
+        let keys = message::parse_messages(&ask).into_iter().filter_map(|message| message.key());
         let keys: Vec<_> = keys.map(|id| format!("{channel} {id}")).collect();
-        self.state.given_up(&keys);
+        self.state.drop_pending(&keys);
     }
 
     /// Forwards an answer of the server to the client.
@@ -242,21 +242,21 @@ impl Front {
         self: &Arc<Self>,
         response: reqwest::Response,
         channel: String,
-        expected: Expected,
+        expected: AwaitedAnswers,
     ) -> Response {
         let status = response.status();
         let mut headers = response.headers().clone();
-        OF_A_HOP.iter().for_each(|name| {
+        HOP_HEADERS.iter().for_each(|name| {
             headers.remove(name);
         });
         let body = if is_stream(&response) {
-            stream(response, channel, expected)
+            stream_events(response, channel, expected)
         } else {
             match read_body(response).await {
                 Err(_) => return StatusCode::BAD_GATEWAY.into_response(),
                 Ok((begin, Some(rest))) => stream_long_answer(begin, rest, channel, expected),
                 Ok((body, None)) => {
-                    let changed = self.inspect(&channel, &body).await;
+                    let changed = self.inspect_answer(&channel, &body).await;
                     Body::from(changed.map_or(body, String::into_bytes))
                 }
             }
@@ -265,38 +265,38 @@ impl Front {
     }
 
     /// Inspects a message of the server; returns the text that replaces it, if any.
-    async fn inspect(&self, channel: &str, message: &[u8]) -> Option<String> {
-        let back = self.state.server_says(channel, &String::from_utf8_lossy(message));
+    async fn inspect_answer(&self, channel: &str, message: &[u8]) -> Option<String> {
+        let back = self.state.inspect_server_message(channel, &String::from_utf8_lossy(message));
         for record in back.records.iter().filter(|_| self.durable) {
-            self.state.recorder.durable(record, DURABLE_PATIENCE).await;
+            self.state.recorder.wait_until_durable(record, DURABLE_PATIENCE).await;
         }
         back.changed
     }
 }
 
-/// Streams an answer that is too long to be inspected, starting with the part already read.
+/// Streams an answer that is too long to be inspected; `begin` is the part already read.
 fn stream_long_answer(
     begin: Vec<u8>,
     rest: reqwest::Response,
     channel: String,
-    expected: Expected,
+    expected: AwaitedAnswers,
 ) -> Body {
-    let mut outline = Outline::default();
+    let mut outline = MessageOutline::default();
     let begin = futures_util::stream::once(std::future::ready(Ok(Bytes::from(begin))));
     let chunks = begin.chain(rest.bytes_stream()).inspect(move |chunk| {
         let Ok(chunk) = chunk else { return };
         outline.push(chunk);
         if outline.is_whole {
-            expected.front.state.server_passed(&channel, &std::mem::take(&mut outline));
+            expected.front.state.record_long_message(&channel, &std::mem::take(&mut outline));
         }
     });
     Body::from_stream(chunks)
 }
 
-/// Streams the server's events, one by one, until the client disconnects.
-fn stream(response: reqwest::Response, channel: String, expected: Expected) -> Body {
+/// Forwards the server's events, one by one, until the client disconnects.
+fn stream_events(response: reqwest::Response, channel: String, expected: AwaitedAnswers) -> Body {
     let state = (expected, channel, response.bytes_stream(), SseEvents::default());
-    let state = (state, Outline::default());
+    let state = (state, MessageOutline::default());
     let chunks = futures_util::stream::unfold(Some(state), |state| async move {
         let ((expected, channel, mut bytes, mut events), mut long) = state?;
         match bytes.next().await {
@@ -308,13 +308,13 @@ fn stream(response: reqwest::Response, channel: String, expected: Expected) -> B
                         long.push(&event.raw);
                         if long.is_whole {
                             let whole = std::mem::take(&mut long);
-                            expected.front.state.server_passed(&channel, &whole);
+                            expected.front.state.record_long_message(&channel, &whole);
                         }
                         out.extend(&event.raw);
                         continue;
                     }
-                    long = Outline::default();
-                    match expected.front.inspect(&channel, event.data.as_bytes()).await {
+                    long = MessageOutline::default();
+                    match expected.front.inspect_answer(&channel, event.data.as_bytes()).await {
                         Some(changed) => out.extend(event.with_data(&changed)),
                         None => out.extend(&event.raw),
                     }

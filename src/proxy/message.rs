@@ -1,4 +1,4 @@
-//! The parts of a JSON-RPC message that a proxy needs: id, method, and the raw text of the rest
+//! Members of a JSON-RPC message that a proxy needs: id, method, and the raw text of the rest
 //! with its range, so that a change is an insertion and every other byte stays. Invalid input is
 //! not a message. It must not depend on a revision of the protocol.
 
@@ -9,12 +9,12 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     event::json,
-    wire::rpc::{self, Part},
+    wire::rpc::{self, RpcPart},
 };
 
-/// A message with its parts unparsed.
+/// JSON-RPC message whose members are raw JSON text.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub(super) struct Message<'a> {
+pub(super) struct RpcMessage<'a> {
     #[serde(borrow, default)]
     pub(super) id: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -47,8 +47,8 @@ pub(super) struct CallParams<'a> {
 }
 
 impl CallParams<'_> {
-    /// Returns true if it starts a task or continues a call: no earlier result may answer it.
-    pub(super) fn is_more_than_a_call(&self) -> bool {
+    /// Returns true if the call starts a task or continues a call: no earlier result may answer it.
+    pub(super) fn starts_or_continues_task(&self) -> bool {
         self.task.is_some() || self.responses.is_some() || self.state.is_some()
     }
 }
@@ -78,7 +78,7 @@ pub(super) struct ListResult<'a> {
     pub(super) next: Option<Value>,
 }
 
-/// The parts of a listed tool that the proxy reads.
+/// Members of a listed tool that the proxy reads.
 #[derive(Debug, Deserialize)]
 pub(super) struct ListedTool {
     pub(super) name: String,
@@ -99,45 +99,43 @@ pub(super) struct Annotations {
     pub(super) open_world: Option<bool>,
 }
 
-impl Message<'_> {
-    /// Returns the method of a request or a notification.
+impl RpcMessage<'_> {
+    /// Parses the method of a request or a notification.
     pub(super) fn method(&self) -> Option<String> {
         serde_json::from_str(self.method?.get()).ok()
     }
 
-    /// Returns true if it has a method.
     pub(super) fn has_method(&self) -> bool {
         self.method.is_some()
     }
 
-    /// Returns the id, parsed.
+    /// Parses the id.
     pub(super) fn id(&self) -> Option<Value> {
-        serde_json::from_str(json::tree(self.id?.get())?).ok()
+        serde_json::from_str(json::check(self.id?.get())?).ok()
     }
 
-    /// Returns the id as a key.
+    /// Returns the JSON text of the id, as a key.
     pub(super) fn key(&self) -> Option<String> {
         self.id.map(|id| id.get().to_owned())
     }
 }
 
-/// Parses the messages of a text.
-pub(super) fn read(text: &str) -> Vec<Message<'_>> {
+/// Parses the messages of a text; skips invalid ones.
+pub(super) fn parse_messages(text: &str) -> Vec<RpcMessage<'_>> {
     let message = |part| match part {
-        Part::Message(text) => serde_json::from_str(text).ok(),
-        Part::Broken(_) => None,
+        RpcPart::Message(text) => serde_json::from_str(text).ok(),
+        RpcPart::Broken(_) => None,
     };
-    rpc::parts(text).into_iter().filter_map(message).collect()
+    rpc::split_messages(text).into_iter().filter_map(message).collect()
 }
 
-/// Returns the text of an object's member.
-pub(super) fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
-    let members = serde_json::from_str(json::list(object.get(), 1)?);
+pub(super) fn get_member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
+    let members = serde_json::from_str(json::check_levels(object.get(), 1)?);
     members.ok().and_then(|members: BTreeMap<Cow<'_, str>, &RawValue>| members.get(name).copied())
 }
 
-/// Returns the value of a string.
-pub(super) fn text(value: &RawValue) -> Option<String> {
+/// Parses a JSON string.
+pub(super) fn parse_string(value: &RawValue) -> Option<String> {
     serde_json::from_str(value.get()).ok()
 }
 
@@ -148,8 +146,12 @@ pub(super) struct Insertion {
     pub(super) text: String,
 }
 
-/// Returns the insertion of elements at the end of an array within `text`.
-pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Option<Insertion> {
+/// Returns the insertion that appends elements to an array within `text`.
+pub(super) fn append_elements(
+    text: &str,
+    array: &RawValue,
+    elements: &[String],
+) -> Option<Insertion> {
     let inside = array.get().strip_prefix('[')?.strip_suffix(']')?;
     if elements.is_empty() {
         return None;
@@ -160,7 +162,6 @@ pub(super) fn at_end_of(text: &str, array: &RawValue, elements: &[String]) -> Op
     Some(Insertion { at, text: format!("{comma}{}", elements.join(",")) })
 }
 
-/// Returns the text with all insertions applied.
 pub(super) fn apply_insertions(text: &str, mut insertions: Vec<Insertion>) -> String {
     insertions.sort_by_key(|one| one.at);
     let mut out = String::with_capacity(text.len() + 1_024);
@@ -191,9 +192,11 @@ mod tests {
             ("", 0),
             ("17", 0),
         ] {
-            assert_eq!(read(text).len(), count, "{text}");
+            assert_eq!(parse_messages(text).len(), count, "{text}");
         }
-        let [one] = &read(r#"{"id":null,"method":7,"params":{"x":1e400}}"#)[..] else { panic!() };
+        let [one] = &parse_messages(r#"{"id":null,"method":7,"params":{"x":1e400}}"#)[..] else {
+            panic!()
+        };
         assert_eq!((one.key(), one.method()), (None, None));
         assert_eq!(one.params.map(RawValue::get), Some(r#"{"x":1e400}"#));
     }
@@ -201,10 +204,10 @@ mod tests {
     #[test]
     fn an_insertion_keeps_every_other_byte() {
         let list = |text: &'static str| {
-            let [message] = read(text)[..] else { panic!("one message") };
+            let [message] = parse_messages(text)[..] else { panic!("one message") };
             let list: ListResult<'_> =
                 serde_json::from_str(message.result.expect("a result").get()).expect("a list");
-            let more = at_end_of(text, list.tools, &["{\"name\":\"x\"}".to_owned()]);
+            let more = append_elements(text, list.tools, &["{\"name\":\"x\"}".to_owned()]);
             apply_insertions(text, more.into_iter().collect())
         };
         for (text, expected) in [

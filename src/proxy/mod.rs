@@ -8,7 +8,7 @@
 mod front;
 mod lines;
 mod message;
-mod own;
+mod own_tools;
 mod recorder;
 mod state;
 mod stdio;
@@ -16,20 +16,20 @@ mod upstream;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-pub use front::in_front_of;
-pub use stdio::{Ended, over_streams, with_program};
-pub use upstream::{Upstream, with_upstream};
+pub use front::serve_http;
+pub use stdio::{ProgramEnd, relay_streams, wrap_program};
+pub use upstream::{Upstream, wrap_http_server};
 
 use serde_json::Value;
 
 use crate::{env::Clock, event::SessionId, secrets::Recogniser};
 
-/// Reports to the user who started the proxy, mostly on standard error.
+/// Callback that reports a problem to the user who started the proxy, mostly on standard error.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// When earlier outputs are sent to a client with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Context {
+pub enum ContextTiming {
     /// Never.
     Off,
     /// With an answer of `get_research_session`, or if a call's `_meta` requests it.
@@ -40,29 +40,29 @@ pub enum Context {
 
 /// Rules for answering a call from the log.
 #[derive(Clone, Debug)]
-pub struct Repeats {
+pub struct RepeatRules {
     /// Maximum age of a result that is reused; `None` for no reuse.
     pub age_max: Option<Duration>,
-    /// The same for single tools: `None` for no reuse. It replaces the declaration of a closed
+    /// Maximum age for single tools; `None` for no reuse. It replaces the declaration of a closed
     /// world, but applies only to tools that declare that they only read.
     pub tools: BTreeMap<String, Option<Duration>>,
-    /// Most tokens of a reused answer and of earlier outputs.
+    /// Maximum tokens of a reused answer and of earlier outputs.
     pub tokens_max: usize,
 }
 
 /// Rules of the user for recording calls.
 pub trait Gate: Send + Sync {
-    /// Decides if an event of a session is recorded now: `None` if not; else the error event that
-    /// reports a gap before it, if any.
-    fn admits(&self, session: &SessionId) -> Option<Option<Value>>;
-    /// Returns true if a call with that input (`None`: too large to parse) is recorded without its
-    /// input and its result.
-    fn withholds(&self, input: Option<&Value>) -> bool;
+    /// Decides if an event of a session is recorded now. Returns `None` if not; else the error
+    /// event that reports a gap before it, if any.
+    fn admit_event(&self, session: &SessionId) -> Option<Option<Value>>;
+    /// Returns true if a call with this input (`None` if too large to parse) is recorded without
+    /// its input and its result.
+    fn is_excluded(&self, input: Option<&Value>) -> bool;
 }
 
 /// Options of a proxy.
 #[derive(Clone)]
-pub struct Options {
+pub struct ProxyOptions {
     /// The session of messages that do not name one; without it, a temporary one.
     pub session: Option<SessionId>,
     /// Names of the parent processes, whose agent may have moved to another session; none if the
@@ -75,19 +75,19 @@ pub struct Options {
     /// The working directory.
     pub directory: Option<String>,
     /// Rules for answering a call from the log.
-    pub repeats: Repeats,
+    pub repeats: RepeatRules,
     /// Time for which a call waits for the log before it is sent to the server.
     pub patience: Duration,
     /// When earlier outputs are sent to the client.
-    pub context: Context,
+    pub context: ContextTiming,
     /// True if an answer waits until its record is durable.
     pub durable: bool,
     /// Rules for removing secrets before an event is recorded.
     pub secrets: Arc<Recogniser>,
     /// Rules for recording.
     pub gate: Arc<dyn Gate>,
-    /// Receives reports of problems.
+    /// Callback for reports of problems.
     pub notify: Notify,
-    /// The clock.
+    /// Clock for timestamps and ages of answers.
     pub clock: Arc<dyn Clock>,
 }

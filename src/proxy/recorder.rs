@@ -17,36 +17,36 @@ use tokio::{
     task::JoinSet,
 };
 
-use super::Options;
+use super::ProxyOptions;
 use crate::{
     api::sessions::CreateSession,
-    client::{BatchParts, Client, ClientError, Obstacle, SessionWriter},
+    client::{BatchParts, Client, ClientError, RefusalCause, SessionWriter},
     env::sync::{Mutex, MutexGuard},
     event::{SessionId, Timestamp, kinds, limits},
-    secrets::{Recogniser, Report},
+    secrets::{MaskingReport, Recogniser},
 };
 
-/// Most queued bytes in all, and for one session.
+/// Maximum queued bytes in total, and of one session.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 const LANE_BYTES_MAX: usize = 32 << 20;
-/// Most events and bytes of one batch.
+/// Maximum number of events and bytes of one batch.
 const BATCH_EVENTS: usize = 200;
 const BATCH_BYTES: usize = 4 << 20;
-/// Most batches sent concurrently.
+/// Maximum number of batches sent concurrently.
 const SENT_MAX: usize = 8;
-/// Most sessions whose existence or losses are remembered.
+/// Maximum number of sessions whose existence or losses are remembered.
 const SESSIONS_MAX: NonZeroUsize = NonZeroUsize::new(10_000).expect("more than none");
-/// Most bytes of one part of a body; a longer one is not stored.
+/// Maximum bytes of one part of a body; a longer one is not stored.
 const PART_BYTES_MAX: usize = limits::EVENT_BYTES_MAX / 2 - (64 << 10);
-/// Pauses before a batch is sent again: the first, and the longest.
-const AGAIN: Duration = Duration::from_secs(1);
-const AGAIN_MAX: Duration = Duration::from_secs(10);
+/// Pause before a batch is sent again: the first, and the longest.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Seconds for which a session without a given id is kept after its last use.
 pub(super) const TEMPORARY_SECONDS: u64 = 24 * 60 * 60;
 
 /// The session that a record belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Home {
+pub(super) struct RecordSession {
     pub(super) session: SessionId,
     /// True if the client gave no id: the session expires.
     pub(super) temporary: bool,
@@ -55,21 +55,21 @@ pub(super) struct Home {
 /// An event to be recorded.
 #[derive(Clone, Debug)]
 pub(super) struct NewRecord {
-    pub(super) home: Home,
+    pub(super) target: RecordSession,
     pub(super) kind: &'static str,
     pub(super) id: String,
-    /// The time of the event.
+    /// Time of the event.
     pub(super) at: Timestamp,
-    /// Members, each JSON text, which may hold secrets.
+    /// Members with their JSON text, which may hold secrets.
     pub(super) members: Vec<(&'static str, String)>,
 }
 
 impl NewRecord {
-    /// Replaces each part that is too long to be stored with a note of its size.
+    /// Replaces each member that is too long to be stored by a text with its size.
     fn cut_long_parts(&mut self) {
         let mut truncated = false;
         for (_, json) in self.members.iter_mut().filter(|(_, json)| json.len() > PART_BYTES_MAX) {
-            *json = too_long(json.len() as u64);
+            *json = too_long_content(json.len() as u64);
             truncated = true;
         }
         if truncated {
@@ -82,13 +82,13 @@ impl NewRecord {
     }
 }
 
-/// Returns a content with the size of one that is too long to be recorded.
-pub(super) fn too_long(bytes: u64) -> String {
+/// Returns the content that replaces one of `bytes` bytes, too long to be recorded.
+pub(super) fn too_long_content(bytes: u64) -> String {
     let said = format!("[{bytes} bytes, too long to be recorded]");
     json!([{ "type": "text", "text": said }]).to_string()
 }
 
-/// A queued event; a later one has a higher number.
+/// Handle of a queued event; a later event has a higher number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct QueuedRecord {
     pub(super) session: SessionId,
@@ -99,14 +99,14 @@ pub(super) struct QueuedRecord {
 
 /// Queue of one session; an event stays until the store accepts or finally rejects it.
 #[derive(Default)]
-struct Lane {
+struct SessionQueue {
     queue: VecDeque<(u64, NewRecord)>,
     bytes: usize,
 }
 
-struct Lanes {
-    /// Each has a task, which removes it once it is empty.
-    waiting: HashMap<SessionId, Lane>,
+struct RecordQueues {
+    /// Queues by session; the task of each removes it once it is empty.
+    waiting: HashMap<SessionId, SessionQueue>,
     bytes: usize,
     pushed: u64,
     closed: bool,
@@ -117,23 +117,23 @@ struct Lanes {
     tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct RecorderShared {
     client: Client,
-    options: Options,
-    lanes: Mutex<Lanes>,
+    options: ProxyOptions,
+    lanes: Mutex<RecordQueues>,
     sent: Semaphore,
-    /// Signalled whenever a lane gets shorter.
+    /// Signalled whenever events leave a queue.
     shorter: watch::Sender<()>,
 }
 
 /// Recorder of events in the background.
 pub(super) struct Recorder {
-    shared: Arc<Shared>,
+    shared: Arc<RecorderShared>,
 }
 
 impl Recorder {
-    pub(super) fn new(client: Client, options: &Options) -> Self {
-        let lanes = Mutex::from(Lanes {
+    pub(super) fn new(client: Client, options: &ProxyOptions) -> Self {
+        let lanes = Mutex::from(RecordQueues {
             waiting: HashMap::new(),
             bytes: 0,
             pushed: 0,
@@ -144,48 +144,48 @@ impl Recorder {
         });
         let (sent, shorter) = (Semaphore::new(SENT_MAX), watch::Sender::new(()));
         let options = options.clone();
-        Self { shared: Arc::new(Shared { client, options, lanes, sent, shorter }) }
+        Self { shared: Arc::new(RecorderShared { client, options, lanes, sent, shorter }) }
     }
 
     /// Queues an event if it may be recorded, after an event that reports the gap before it.
     pub(super) fn push(&self, entry: NewRecord) -> QueuedRecord {
-        match self.shared.options.gate.admits(&entry.home.session) {
+        match self.shared.options.gate.admit_event(&entry.target.session) {
             Some(Some(error)) => {
                 let (kind, id) = (kinds::SESSION_ERROR, format!("{}-gap", entry.id));
                 let members = vec![("error", error.to_string())];
-                let (home, at) = (entry.home.clone(), entry.at);
-                self.queue(NewRecord { home, kind, id, at, members });
+                let (target, at) = (entry.target.clone(), entry.at);
+                self.enqueue(NewRecord { target, kind, id, at, members });
             }
             Some(None) => {}
             None => {
                 let mut lanes = self.shared.lanes();
                 lanes.pushed += 1;
-                let (session, number) = (entry.home.session, lanes.pushed);
+                let (session, number) = (entry.target.session, lanes.pushed);
                 return QueuedRecord { session, number, is_kept: false };
             }
         }
-        self.queue(entry)
+        self.enqueue(entry)
     }
 
     /// Queues an event, without parts that are too long.
-    fn queue(&self, mut entry: NewRecord) -> QueuedRecord {
+    fn enqueue(&self, mut entry: NewRecord) -> QueuedRecord {
         entry.cut_long_parts();
-        let (home, bytes) = (entry.home.clone(), entry.bytes());
+        let (target, bytes) = (entry.target.clone(), entry.bytes());
         let mut lanes = self.shared.lanes();
         lanes.pushed += 1;
-        let (session, number) = (home.session.clone(), lanes.pushed);
+        let (session, number) = (target.session.clone(), lanes.pushed);
         let record = QueuedRecord { session, number, is_kept: true };
-        let ahead = lanes.waiting.get(&home.session);
+        let ahead = lanes.waiting.get(&target.session);
         let fits = lanes.bytes + bytes <= QUEUE_BYTES_MAX
             && ahead.map_or(0, |lane| lane.bytes) + bytes <= LANE_BYTES_MAX;
         if lanes.closed || !fits {
-            lanes.count_lost(&home.session, 1);
+            lanes.count_lost(&target.session, 1);
             return record;
         }
         if ahead.is_none() {
             while lanes.tasks.try_join_next().is_some() {}
             let shared = Arc::clone(&self.shared);
-            lanes.tasks.spawn(async move { shared.deliver_lane(&home).await });
+            lanes.tasks.spawn(async move { shared.deliver_lane(&target).await });
         }
         lanes.bytes += bytes;
         let lane = lanes.waiting.entry(record.session.clone()).or_default();
@@ -196,7 +196,11 @@ impl Recorder {
 
     /// Waits until an event is durable or the time limit is over; returns true if it left the
     /// queue, stored or dropped.
-    pub(super) async fn durable(&self, record: &QueuedRecord, patience: Duration) -> bool {
+    pub(super) async fn wait_until_durable(
+        &self,
+        record: &QueuedRecord,
+        patience: Duration,
+    ) -> bool {
         let QueuedRecord { session, number, .. } = record;
         self.wait_until(patience, |lanes| {
             let first = lanes.waiting.get(session).and_then(|lane| lane.queue.front());
@@ -206,12 +210,12 @@ impl Recorder {
     }
 
     /// Waits until all events of a session left the queue, or the time limit is over.
-    pub(super) async fn settled(&self, session: &SessionId, patience: Duration) {
+    pub(super) async fn wait_until_delivered(&self, session: &SessionId, patience: Duration) {
         let all = QueuedRecord { session: session.clone(), number: u64::MAX, is_kept: true };
-        self.durable(&all, patience).await;
+        self.wait_until_durable(&all, patience).await;
     }
 
-    async fn wait_until(&self, patience: Duration, until: impl Fn(&Lanes) -> bool) -> bool {
+    async fn wait_until(&self, patience: Duration, until: impl Fn(&RecordQueues) -> bool) -> bool {
         let mut shorter = self.shared.shorter.subscribe();
         let wait = async {
             while !until(&self.shared.lanes()) {
@@ -244,7 +248,7 @@ impl Drop for Recorder {
     }
 }
 
-impl Lanes {
+impl RecordQueues {
     /// Counts events that were not recorded; returns true for the first of their session.
     fn count_lost(&mut self, session: &SessionId, count: u64) -> bool {
         let before = self.lost.pop(session).unwrap_or_default();
@@ -253,27 +257,27 @@ impl Lanes {
     }
 }
 
-impl Shared {
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+impl RecorderShared {
+    fn lanes(&self) -> MutexGuard<'_, RecordQueues> {
         // Every change leaves the tables consistent.
         self.lanes.lock()
     }
 
     /// Delivers a session's queue until it is empty.
-    async fn deliver_lane(&self, home: &Home) {
-        while let Some(events) = self.batch(home) {
+    async fn deliver_lane(&self, target: &RecordSession) {
+        while let Some(events) = self.next_batch(target) {
             let count = events.len();
-            self.deliver(home, &events).await;
-            self.remove_sent(home, count);
+            self.deliver(target, &events).await;
+            self.remove_sent(target, count);
         }
     }
 
     /// Returns the next batch; if the lane is empty, removes it and returns `None`.
-    fn batch(&self, home: &Home) -> Option<Vec<String>> {
+    fn next_batch(&self, target: &RecordSession) -> Option<Vec<String>> {
         let mut lanes = self.lanes();
-        let lane = lanes.waiting.get(&home.session).filter(|lane| !lane.queue.is_empty());
+        let lane = lanes.waiting.get(&target.session).filter(|lane| !lane.queue.is_empty());
         let Some(lane) = lane else {
-            lanes.waiting.remove(&home.session);
+            lanes.waiting.remove(&target.session);
             self.shorter.send_replace(());
             return None;
         };
@@ -290,9 +294,9 @@ impl Shared {
         Some(entries.iter().map(|entry| event_text(entry, secrets)).collect())
     }
 
-    fn remove_sent(&self, home: &Home, count: usize) {
+    fn remove_sent(&self, target: &RecordSession, count: usize) {
         let mut lanes = self.lanes();
-        if let Some(lane) = lanes.waiting.get_mut(&home.session) {
+        if let Some(lane) = lanes.waiting.get_mut(&target.session) {
             let bytes = lane.queue.drain(..count).map(|(_, entry)| entry.bytes()).sum::<usize>();
             lane.bytes -= bytes;
             lanes.bytes -= bytes;
@@ -300,29 +304,29 @@ impl Shared {
         self.shorter.send_replace(());
     }
 
-    /// Sends events until the store accepts or finally rejects each.
-    async fn deliver(&self, home: &Home, events: &[String]) {
+    /// Sends events until the store has accepted or finally rejected each of them.
+    async fn deliver(&self, target: &RecordSession, events: &[String]) {
         let notify = &self.options.notify;
-        let (mut parts, mut pause) = (BatchParts::new(events, String::len), AGAIN);
+        let (mut parts, mut pause) = (BatchParts::new(events, String::len), RETRY_PAUSE);
         while let Some(part) = parts.next() {
-            let Err(error) = self.try_deliver(home, part).await else {
-                self.report_losses(home, pause > AGAIN).await;
+            let Err(error) = self.try_deliver(target, part).await else {
+                self.report_losses(target, pause > RETRY_PAUSE).await;
                 continue;
             };
             match error.obstacle() {
-                Obstacle::Store | Obstacle::Session => {
-                    if pause == AGAIN {
+                RefusalCause::Store | RefusalCause::Session => {
+                    if pause == RETRY_PAUSE {
                         notify(&format!("recording is interrupted, calls continue: {error}"));
                     }
                     parts.put_back(part);
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(AGAIN_MAX);
+                    pause = (pause * 2).min(RETRY_PAUSE_MAX);
                 }
                 // The other events are sent without the rejected one.
-                Obstacle::Event | Obstacle::Caller if parts.divide(part) => {}
+                RefusalCause::Event | RefusalCause::Caller if parts.divide(part) => {}
                 _ => {
-                    if self.lanes().count_lost(&home.session, part.len() as u64) {
-                        let session = &home.session;
+                    if self.lanes().count_lost(&target.session, part.len() as u64) {
+                        let session = &target.session;
                         notify(&format!("an event of {session} was not recorded: {error}"));
                     }
                 }
@@ -330,27 +334,31 @@ impl Shared {
         }
     }
 
-    async fn try_deliver(&self, home: &Home, events: &[String]) -> Result<(), ClientError> {
+    async fn try_deliver(
+        &self,
+        target: &RecordSession,
+        events: &[String],
+    ) -> Result<(), ClientError> {
         // The semaphore is never closed.
         let _sent = self.sent.acquire().await;
         let writer =
-            SessionWriter { creates: true, ..SessionWriter::new(&self.client, &home.session) };
-        let made = self.lanes().made.contains(&home.session);
+            SessionWriter { creates: true, ..SessionWriter::new(&self.client, &target.session) };
+        let made = self.lanes().made.contains(&target.session);
         if !made {
             let new = CreateSession {
                 workspace: self.options.directory.clone(),
-                ttl_seconds: home.temporary.then_some(TEMPORARY_SECONDS),
+                ttl_seconds: target.temporary.then_some(TEMPORARY_SECONDS),
                 ..CreateSession::default()
             };
             writer.create(new, [""; 0]).await?;
-            self.lanes().made.put(home.session.clone(), ());
+            self.lanes().made.put(target.session.clone(), ());
         }
         writer.append(events, None, None).await.map(drop)
     }
 
     /// Reports the number of lost events, to the user and in the log.
-    async fn report_losses(&self, home: &Home, troubled: bool) {
-        let lost = self.lanes().lost.pop(&home.session).unwrap_or_default();
+    async fn report_losses(&self, target: &RecordSession, troubled: bool) {
+        let lost = self.lanes().lost.pop(&target.session).unwrap_or_default();
         let notify = &self.options.notify;
         if lost == 0 {
             if troubled {
@@ -362,8 +370,8 @@ impl Shared {
         notify(&format!("recording continues; {said}"));
         let error = json!({ "type": "recording_gap", "message": said, "events": lost });
         let event = json!({ "type": kinds::SESSION_ERROR, "error": error }).to_string();
-        if self.try_deliver(home, &[event]).await.is_err() {
-            self.lanes().count_lost(&home.session, lost);
+        if self.try_deliver(target, &[event]).await.is_err() {
+            self.lanes().count_lost(&target.session, lost);
         }
     }
 }
@@ -378,7 +386,7 @@ fn event_text(entry: &NewRecord, secrets: &Recogniser) -> String {
         event.push_str(&format!(",\"{member}\":{json}"));
     }
     event.push('}');
-    secrets.masked(&event).into_event(&Report::default())
+    secrets.mask(&event).into_event(&MaskingReport::default())
 }
 
 #[cfg(test)]
@@ -387,7 +395,8 @@ mod tests {
 
     #[test]
     fn a_recorded_event_has_its_secrets_removed_and_counted() {
-        let home = Home { session: SessionId::new("s").expect("an id"), temporary: false };
+        let target =
+            RecordSession { session: SessionId::new("s").expect("an id"), temporary: false };
         let content = format!(r#"[{{"type":"text","text":"ghp_{}"}}]"#, "a1B2".repeat(9));
         let members = vec![
             ("name", "\"t\"".to_owned()),
@@ -395,13 +404,13 @@ mod tests {
             ("content", content),
         ];
         let (kind, id) = ("agent.tool_use", "e".to_owned());
-        let entry = NewRecord { home, kind, id, at: Timestamp(1_767_225_600_000_000), members };
+        let entry = NewRecord { target, kind, id, at: Timestamp(1_767_225_600_000_000), members };
         let text = event_text(&entry, &Recogniser::default());
         assert_eq!(
             text,
             r#"{"id":"e","type":"agent.tool_use","created_at":"2026-01-01T00:00:00.000000Z","name":"t","input":{"password": "[redacted:secret-member]", "n": 1.0},"content":[{"type":"text","text":"[redacted:github-token]"}],"redactions":{"github-token":1,"secret-member":1}}"#
         );
-        assert!(event_text(&entry, &Recogniser::of_private_spans()).contains("hunter2"));
+        assert!(event_text(&entry, &Recogniser::private_spans_only()).contains("hunter2"));
         let mut long =
             NewRecord { members: vec![("content", "1".repeat(PART_BYTES_MAX + 1))], ..entry };
         long.cut_long_parts();

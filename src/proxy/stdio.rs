@@ -1,6 +1,7 @@
-//! The proxy on a pair of streams, in front of a program or of another pair. Lines are forwarded in
-//! order; an answer of the proxy is written between two lines of the server's. It must not delay a
-//! line except to decide how it is answered, nor drop a call when the client closes its side.
+//! The proxy on a pair of streams, for a wrapped program or another pair of streams. Lines keep
+//! their order; an answer of the proxy is written between two lines of the server. It must not
+//! delay a line except to decide how it is answered, nor drop a call when the client closes its
+//! side.
 
 use std::{ffi::OsString, io, process::Stdio, sync::Arc, time::Duration};
 
@@ -13,21 +14,21 @@ use tokio::{
 };
 
 use super::{
-    Options,
-    lines::{Lines, Piece},
-    state::{Decision, ProxyCall, ProxyState, Whence},
+    ProxyOptions,
+    lines::{LinePiece, LineReader},
+    state::{AnswerSource, MessageSource, ProxyCall, ProxyState},
 };
 use crate::{
     client::{CREDENTIALS, Client},
-    wire::rpc::Outline,
+    wire::rpc::MessageOutline,
 };
 
 /// Time limit of undecided calls after the client has left, and then of the server's last output.
 const GRACE: Duration = Duration::from_secs(3);
-/// Time limit for a program to end after its streams are closed.
-const END: Duration = Duration::from_secs(1);
+/// Time limit for a program to exit after its streams are closed.
+const EXIT_PATIENCE: Duration = Duration::from_secs(1);
 /// Time limit for recorded events to become durable at the end.
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest time for which an answer waits for its durable record, if `durable` is set.
 const DURABLE_PATIENCE: Duration = Duration::from_secs(10);
 /// Name of the only channel of a pair of streams.
@@ -35,8 +36,8 @@ const CHANNEL: &str = "stdio";
 
 /// Cause of the end of a wrapped program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The client left first.
+pub enum ProgramEnd {
+    /// The client disconnected first.
     ByClient,
     /// The program exited, with this exit code; `None` for a signal.
     ByItself(Option<i32>),
@@ -47,13 +48,13 @@ pub enum Ended {
 ///
 /// # Errors
 /// The program cannot be started, or the streams of the client break.
-pub async fn with_program<R, W>(
+pub async fn wrap_program<R, W>(
     streams: (R, W),
     command: &[OsString],
     client: Client,
-    options: Options,
+    options: ProxyOptions,
     stop: impl Future<Output = ()>,
-) -> io::Result<Ended>
+) -> io::Result<ProgramEnd>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -68,14 +69,14 @@ where
     let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
         return Err(io::Error::other("the program has no streams"));
     };
-    let left = over_streams(streams, (from, to), client, options, stop).await?;
-    let ended = end(&mut child).await?;
-    Ok(if left { Ended::ByClient } else { Ended::ByItself(ended) })
+    let left = relay_streams(streams, (from, to), client, options, stop).await?;
+    let ended = wait_or_kill(&mut child).await?;
+    Ok(if left { ProgramEnd::ByClient } else { ProgramEnd::ByItself(ended) })
 }
 
 /// Waits for a program whose streams are closed, and kills it after a time limit.
-async fn end(child: &mut Child) -> io::Result<Option<i32>> {
-    if let Ok(status) = tokio::time::timeout(END, child.wait()).await {
+async fn wait_or_kill(child: &mut Child) -> io::Result<Option<i32>> {
+    if let Ok(status) = tokio::time::timeout(EXIT_PATIENCE, child.wait()).await {
         return Ok(status?.code());
     }
     child.kill().await?;
@@ -83,15 +84,15 @@ async fn end(child: &mut Child) -> io::Result<Option<i32>> {
 }
 
 /// Forwards between two pairs of streams until one side closes, or `stop` completes because the
-/// client left; returns true if the client left first.
+/// client disconnected; returns true if the client disconnected first.
 ///
 /// # Errors
 /// A stream of the client breaks other than by being closed.
-pub async fn over_streams<R, W, S, T>(
+pub async fn relay_streams<R, W, S, T>(
     client_side: (R, W),
     server_side: (S, T),
     client: Client,
-    options: Options,
+    options: ProxyOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<bool>
 where
@@ -107,11 +108,12 @@ where
         to_server: Mutex::new(Some(server_side.1)),
     });
     let mut stop = std::pin::pin!(stop.fuse());
-    let mut downward = std::pin::pin!(relay.forward_from_server(Lines::new(server_side.0)));
+    let mut downward = std::pin::pin!(relay.forward_from_server(LineReader::new(server_side.0)));
     let mut deciding = JoinSet::new();
     // After any error, earlier messages are still recorded.
+    let lines = LineReader::new(client_side.0);
     let (left, read) = tokio::select! {
-        read = relay.forward_from_client(Lines::new(client_side.0), &mut deciding) => (true, read),
+        read = relay.forward_from_client(lines, &mut deciding) => (true, read),
         read = &mut downward => (false, read),
         () = &mut stop => (true, Ok(())),
     };
@@ -131,8 +133,8 @@ where
             () = &mut stop => {}
         }
     }
-    relay.state.end();
-    relay.state.recorder.close(LAST_WORDS).await;
+    relay.state.finish();
+    relay.state.recorder.close(CLOSE_PATIENCE).await;
     read.map(|()| left)
 }
 
@@ -152,16 +154,16 @@ where
     /// Forwards the client's lines until it closes its side; calls in `deciding` continue.
     async fn forward_from_client<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
-        mut lines: Lines<R>,
+        mut lines: LineReader<R>,
         deciding: &mut JoinSet<()>,
     ) -> io::Result<()> {
-        let from = Whence { channel: CHANNEL, ..Whence::default() };
+        let from = MessageSource { channel: CHANNEL, ..MessageSource::default() };
         while let Some(piece) = lines.next().await? {
             while deciding.try_join_next().is_some() {}
             match piece {
-                Piece::Line(line) => {
+                LinePiece::Line(line) => {
                     let text = String::from_utf8_lossy(&line);
-                    match self.state.client_says(&from, &text).decide {
+                    match self.state.inspect_client_message(&from, &text).decide {
                         Some(call) => {
                             let relay = Arc::clone(self);
                             deciding
@@ -170,14 +172,19 @@ where
                         None => self.send_to_server(&line).await,
                     }
                 }
-                Piece::Part(part, last) => {
+                LinePiece::Part(part, last) => {
                     let mut server = self.to_server.lock().await;
                     if let Some(server) = &mut *server {
                         // A write error is ignored: the loss of the server ends the read of its
                         // output.
-                        let _ =
-                            forward_parts(server, part, last, &mut lines, &mut Outline::default())
-                                .await?;
+                        let _ = forward_parts(
+                            server,
+                            part,
+                            last,
+                            &mut lines,
+                            &mut MessageOutline::default(),
+                        )
+                        .await?;
                     }
                 }
             }
@@ -190,7 +197,7 @@ where
         let ask =
             |ask: String| async move { self.send_to_server(format!("{ask}\n").as_bytes()).await };
         match self.state.decide(call, ask).await {
-            Decision::Answer(answer) => {
+            AnswerSource::Answer(answer) => {
                 // A write error is ignored: the loss of the client ends the read of its input.
                 let _ = write_and_flush(
                     &mut *self.to_client.lock().await,
@@ -198,8 +205,8 @@ where
                 )
                 .await;
             }
-            Decision::Server => self.send_to_server(line).await,
-            Decision::Nobody => {}
+            AnswerSource::Server => self.send_to_server(line).await,
+            AnswerSource::Cancelled => {}
         }
     }
 
@@ -211,27 +218,27 @@ where
 
     async fn forward_from_server<S: AsyncRead + Unpin>(
         &self,
-        mut lines: Lines<S>,
+        mut lines: LineReader<S>,
     ) -> io::Result<()> {
         while let Some(piece) = lines.next().await? {
             match piece {
-                Piece::Line(line) => {
+                LinePiece::Line(line) => {
                     let text = String::from_utf8_lossy(&line);
-                    let back = self.state.server_says(CHANNEL, &text);
+                    let back = self.state.inspect_server_message(CHANNEL, &text);
                     for record in back.records.iter().filter(|_| self.durable) {
-                        self.state.recorder.durable(record, DURABLE_PATIENCE).await;
+                        self.state.recorder.wait_until_durable(record, DURABLE_PATIENCE).await;
                     }
-                    if !back.ours {
+                    if !back.answers_proxy {
                         let changed = back.changed.as_deref().map(str::as_bytes);
                         let mut client = self.to_client.lock().await;
                         write_and_flush(&mut *client, changed.unwrap_or(&line)).await?;
                     }
                 }
-                Piece::Part(part, last) => {
-                    let mut outline = Outline::default();
+                LinePiece::Part(part, last) => {
+                    let mut outline = MessageOutline::default();
                     let mut client = self.to_client.lock().await;
                     forward_parts(&mut *client, part, last, &mut lines, &mut outline).await??;
-                    self.state.server_passed(CHANNEL, &outline);
+                    self.state.record_long_message(CHANNEL, &outline);
                 }
             }
         }
@@ -245,13 +252,13 @@ async fn forward_parts<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     to: &mut W,
     mut part: Vec<u8>,
     mut last: bool,
-    lines: &mut Lines<R>,
-    outline: &mut Outline,
+    lines: &mut LineReader<R>,
+    outline: &mut MessageOutline,
 ) -> io::Result<io::Result<()>> {
     outline.push(&part);
     let mut written = to.write_all(&part).await;
     while !last {
-        let Some(Piece::Part(next, end)) = lines.next().await? else { break };
+        let Some(LinePiece::Part(next, end)) = lines.next().await? else { break };
         (part, last) = (next, end);
         outline.push(&part);
         written = written.and(to.write_all(&part).await);

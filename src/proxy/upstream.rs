@@ -18,15 +18,15 @@ use tokio::{
 use url::Url;
 
 use super::{
-    Options,
-    lines::{LINE_BYTES_MAX, Lines, Piece},
-    message::{self, Message},
-    state::{Decision, ProxyCall, ProxyState, Whence},
+    ProxyOptions,
+    lines::{LINE_BYTES_MAX, LinePiece, LineReader},
+    message::{self, RpcMessage},
+    state::{AnswerSource, MessageSource, ProxyCall, ProxyState},
 };
 use crate::{
     client::{Client, SseEvents},
     env::sync::Mutex,
-    wire::rpc::{self, Outline, Part},
+    wire::rpc::{self, MessageOutline, RpcPart},
 };
 
 const CHANNEL: &str = "stdio";
@@ -40,27 +40,27 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The shortest and the longest wait that a server may set.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(60);
-/// Most times a stream is opened again without a new event.
+/// Maximum number of times a stream is opened again without a new event.
 const RETRIES_MAX: u32 = 5;
-const LAST_WORDS: Duration = Duration::from_secs(10);
+const CLOSE_PATIENCE: Duration = Duration::from_secs(10);
 /// Time limit of pending calls after the client has left, and then of the last request to the
 /// server.
 const GRACE: Duration = Duration::from_secs(3);
-/// Longest time for which a message that must not be overtaken delays the next.
+/// Maximum time for which a message that must not be overtaken delays the next one.
 const ORDER: Duration = Duration::from_secs(30);
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Address of a server by HTTP.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Its address.
+    /// URL of the MCP endpoint.
     pub url: Url,
     /// Headers of every request, such as credentials.
     pub headers: Vec<(String, String)>,
 }
 
 impl Upstream {
-    /// Returns the headers.
+    /// Converts the headers.
     ///
     /// # Errors
     /// A header that cannot be sent.
@@ -75,7 +75,7 @@ impl Upstream {
         Ok(map)
     }
 
-    pub(super) fn http(&self) -> io::Result<reqwest::Client> {
+    pub(super) fn build_client(&self) -> io::Result<reqwest::Client> {
         let builder = reqwest::Client::builder().default_headers(self.header_map()?);
         let builder = builder.connect_timeout(CONNECT);
         builder.redirect(reqwest::redirect::Policy::none()).build().map_err(io::Error::other)
@@ -87,22 +87,22 @@ impl Upstream {
 ///
 /// # Errors
 /// The streams of the client break, or a header cannot be sent.
-pub async fn with_upstream<R, W>(
+pub async fn wrap_http_server<R, W>(
     streams: (R, W),
     upstream: &Upstream,
     client: Client,
-    options: Options,
+    options: ProxyOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
 {
-    let link = Arc::new(Link {
+    let link = Arc::new(UpstreamLink {
         durable: options.durable,
         notify: Arc::clone(&options.notify),
         state: ProxyState::new(client, options),
-        http: upstream.http()?,
+        http: upstream.build_client()?,
         url: upstream.url.clone(),
         to_client: tokio::sync::Mutex::new(streams.1),
         known: Mutex::default(),
@@ -115,7 +115,7 @@ where
         async move { link.read_server_stream().await }
     });
     let read = tokio::select! {
-        read = link.forward_from_client(Lines::new(streams.0), &mut under_way) => read,
+        read = link.forward_from_client(LineReader::new(streams.0), &mut under_way) => read,
         () = &mut stop => Ok(()),
     };
     let answered = async { while under_way.join_next().await.is_some() {} };
@@ -126,15 +126,15 @@ where
     }
     under_way.shutdown().await;
     listening.abort();
-    link.end_connection().await;
-    link.state.end();
-    link.state.recorder.close(LAST_WORDS).await;
+    link.close_connection().await;
+    link.state.finish();
+    link.state.recorder.close(CLOSE_PATIENCE).await;
     read
 }
 
-/// A message on its way to the server, with the parts that the transport needs.
+/// Message being sent to the server, with the members that the transport needs.
 #[derive(Default)]
-struct Exchange {
+struct OutgoingMessage {
     method: Option<String>,
     id: Option<Value>,
     name: Option<String>,
@@ -143,40 +143,40 @@ struct Exchange {
     gate: Option<oneshot::Sender<()>>,
 }
 
-impl Exchange {
+impl OutgoingMessage {
     fn parse(text: &str) -> Self {
-        let mut messages = message::read(text);
+        let mut messages = message::parse_messages(text);
         let message = messages.pop().filter(|_| !text.trim_start().starts_with('['));
         let Some(message) = message else { return Self::default() };
-        let param = |name: &str| message::member(message.params?, name);
-        let text = |name: &str| param(name).and_then(message::text);
-        let meta = param("_meta").and_then(|meta| message::member(meta, META_REVISION));
+        let param = |name: &str| message::get_member(message.params?, name);
+        let text = |name: &str| param(name).and_then(message::parse_string);
+        let meta = param("_meta").and_then(|meta| message::get_member(meta, META_REVISION));
         Self {
             method: message.method(),
             id: message.id(),
             name: text("name").or_else(|| text("uri")),
-            revision: meta.and_then(message::text),
+            revision: meta.and_then(message::parse_string),
             gate: None,
         }
     }
 
-    fn without_sender() -> Self {
+    fn without_request() -> Self {
         Self::parse("")
     }
 
-    /// Returns true if it opens a connection: later messages must name that connection.
-    fn opens(&self) -> bool {
+    /// Returns true for `initialize`: later messages must name the connection that it opens.
+    fn is_initialize(&self) -> bool {
         self.method.as_deref() == Some("initialize")
     }
 
-    /// Returns true if the server must answer it.
+    /// Returns true if the server must answer the message.
     fn is_answered(&self) -> bool {
         self.id.is_some() && self.method.is_some()
     }
 
-    /// Returns true if later messages must wait for it.
-    fn waits(&self) -> bool {
-        self.opens() || !self.is_answered()
+    /// Returns true if later messages must wait until the server has received this one.
+    fn blocks_next(&self) -> bool {
+        self.is_initialize() || !self.is_answered()
     }
 
     /// Lets the next message be sent.
@@ -187,39 +187,39 @@ impl Exchange {
 
 /// The session and the protocol revision agreed with the server.
 #[derive(Clone, Default)]
-struct Known {
+struct UpstreamSession {
     session: Option<String>,
     revision: Option<String>,
 }
 
-struct Link<W> {
+struct UpstreamLink<W> {
     state: ProxyState,
     http: reqwest::Client,
     url: Url,
     to_client: tokio::sync::Mutex<W>,
     durable: bool,
     notify: super::Notify,
-    known: Mutex<Known>,
+    known: Mutex<UpstreamSession>,
     /// Signalled once a connection has a stream to read.
     opened: Notify,
 }
 
-impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
-    fn known(&self) -> Known {
+impl<W: AsyncWrite + Send + Unpin + 'static> UpstreamLink<W> {
+    fn known(&self) -> UpstreamSession {
         self.known.lock().clone()
     }
 
     /// Forwards the client's messages until it closes its side.
     async fn forward_from_client<R: AsyncRead + Unpin>(
         self: &Arc<Self>,
-        mut lines: Lines<R>,
+        mut lines: LineReader<R>,
         under_way: &mut JoinSet<()>,
     ) -> io::Result<()> {
         while let Some(piece) = lines.next().await? {
             while under_way.try_join_next().is_some() {}
             let line = match piece {
-                Piece::Line(line) => line,
-                Piece::Part(part, last) => {
+                LinePiece::Line(line) => line,
+                LinePiece::Part(part, last) => {
                     self.refuse_long_message(part, last, &mut lines).await?;
                     continue;
                 }
@@ -228,22 +228,23 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             if text.is_empty() {
                 continue;
             }
-            if let [Part::Broken(cut)] = rpc::parts(&text)[..]
-                && let Outline { id: Some(id), is_answer: false, .. } = Outline::of(cut)
+            if let [RpcPart::Broken(cut)] = rpc::split_messages(&text)[..]
+                && let MessageOutline { id: Some(id), is_answer: false, .. } =
+                    MessageOutline::from_text(cut)
             {
                 let said = "a message that is no JSON was not sent";
-                self.write_line(&rpc::refusal(Some(&id), rpc::NOT_JSON, said)).await;
+                self.write_line(&rpc::error_response(Some(&id), rpc::NOT_JSON, said)).await;
                 continue;
             }
             let (gate, through) = oneshot::channel();
-            let exchange = Exchange { gate: Some(gate), ..Exchange::parse(&text) };
-            let waits = exchange.waits();
+            let exchange = OutgoingMessage { gate: Some(gate), ..OutgoingMessage::parse(&text) };
+            let blocks_next = exchange.blocks_next();
             let link = Arc::clone(self);
             // In order: a read after a write must not see the state before it.
-            let from = Whence { channel: CHANNEL, ..Whence::default() };
-            let call = self.state.client_says(&from, &text).decide;
+            let from = MessageSource { channel: CHANNEL, ..MessageSource::default() };
+            let call = self.state.inspect_client_message(&from, &text).decide;
             under_way.spawn(async move { link.send_message(&text, call, exchange).await });
-            if waits {
+            if blocks_next {
                 let _ = tokio::time::timeout(ORDER, through).await;
             }
         }
@@ -255,19 +256,19 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         &self,
         mut part: Vec<u8>,
         mut last: bool,
-        lines: &mut Lines<R>,
+        lines: &mut LineReader<R>,
     ) -> io::Result<()> {
-        let mut outline = Outline::default();
+        let mut outline = MessageOutline::default();
         outline.push(&part);
         while !last {
-            let Some(Piece::Part(next, end)) = lines.next().await? else { break };
+            let Some(LinePiece::Part(next, end)) = lines.next().await? else { break };
             (part, last) = (next, end);
             outline.push(&part);
         }
         let said = format!("a message of more than {LINE_BYTES_MAX} bytes was not sent");
         match outline.id {
             Some(id) if outline.has_method => {
-                self.write_line(&rpc::refusal(Some(&id), rpc::NO_REQUEST, &said)).await;
+                self.write_line(&rpc::error_response(Some(&id), rpc::NO_REQUEST, &said)).await;
             }
             _ => (self.notify)(&said),
         }
@@ -275,21 +276,30 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Sends one message of the client, and handles its response.
-    async fn send_message(&self, text: &str, call: Option<Box<ProxyCall>>, mut exchange: Exchange) {
+    async fn send_message(
+        &self,
+        text: &str,
+        call: Option<Box<ProxyCall>>,
+        mut exchange: OutgoingMessage,
+    ) {
         if let Some(call) = call {
             let ask = |ask: String| async move {
-                self.post_message(&ask, &mut Exchange::parse(&ask)).await
+                self.post_message(&ask, &mut OutgoingMessage::parse(&ask)).await
             };
             match self.state.decide(call, ask).await {
-                Decision::Answer(answer) => return self.write_line(&answer).await,
-                Decision::Nobody => return,
-                Decision::Server => {}
+                AnswerSource::Answer(answer) => return self.write_line(&answer).await,
+                AnswerSource::Cancelled => return,
+                AnswerSource::Server => {}
             }
         }
         self.post_message(text, &mut exchange).await;
     }
 
-    fn request(&self, method: Method, exchange: Option<&Exchange>) -> reqwest::RequestBuilder {
+    fn build_request(
+        &self,
+        method: Method,
+        exchange: Option<&OutgoingMessage>,
+    ) -> reqwest::RequestBuilder {
         let known = self.known();
         let mut request = self.http.request(method, self.url.clone());
         if let Some(session) = known.session {
@@ -304,14 +314,14 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 request = request.header("mcp-method", method);
             }
             if let Some(name) = &exchange.name {
-                request = request.header("mcp-name", header_text(name));
+                request = request.header("mcp-name", encode_header(name));
             }
         }
         request
     }
 
-    async fn post_message(&self, text: &str, exchange: &mut Exchange) {
-        let request = self.request(Method::POST, Some(exchange));
+    async fn post_message(&self, text: &str, exchange: &mut OutgoingMessage) {
+        let request = self.build_request(Method::POST, Some(exchange));
         let request = request
             .header(CONTENT_TYPE, "application/json")
             .header(ACCEPT, format!("application/json, {STREAM}"))
@@ -322,15 +332,15 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
                 return self.answer_failure(exchange, &format!("the server: {error}")).await;
             }
         };
-        if exchange.opens()
+        if exchange.is_initialize()
             && let Some(session) = response.headers().get(SESSION).and_then(|it| it.to_str().ok())
         {
             let mut known = self.known.lock();
             known.session = Some(session.to_owned());
         }
         if !exchange.is_answered() {
-            // The server has received it: the next message need not wait, even if the stream stays
-            // open.
+            // The server has received the message: the next one need not wait, even if the stream
+            // stays open.
             exchange.release_next();
         }
         let status = response.status();
@@ -343,8 +353,9 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
             return self.answer_failure(exchange, &said).await;
         }
         let body = String::from_utf8_lossy(&body);
-        let says = |one: &Message<'_>| one.result.is_some() || one.error.is_some();
-        let answers = body.trim_start().starts_with('[') || message::read(&body).iter().any(says);
+        let says = |one: &RpcMessage<'_>| one.result.is_some() || one.error.is_some();
+        let answers =
+            body.trim_start().starts_with('[') || message::parse_messages(&body).iter().any(says);
         if answers && exchange.id.is_some() {
             self.forward_message(&body, exchange).await;
         } else if exchange.is_answered() || !status.is_success() {
@@ -353,20 +364,20 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         }
     }
 
-    /// Reads a stream of the server until the answer; reopens one that breaks off.
-    async fn follow_stream(&self, response: Response, exchange: &mut Exchange) {
+    /// Reads a stream of the server until the answer; reopens a stream that breaks off.
+    async fn follow_stream(&self, response: Response, exchange: &mut OutgoingMessage) {
         let mut events = SseEvents::default();
-        let mut answered = self.read(response, &mut events, exchange).await;
+        let mut answered = self.read_stream(response, &mut events, exchange).await;
         for _ in 0..RETRIES_MAX {
             let Some(last) = events.last_id.clone().filter(|_| !answered && exchange.is_answered())
             else {
                 break;
             };
-            tokio::time::sleep(reopen_wait(events.retry)).await;
-            let again = self.request(Method::GET, None).header(ACCEPT, STREAM);
+            tokio::time::sleep(reopen_delay(events.retry)).await;
+            let again = self.build_request(Method::GET, None).header(ACCEPT, STREAM);
             match again.header(LAST_EVENT, last).send().await {
                 Ok(response) if is_stream(&response) => {
-                    answered = self.read(response, &mut events, exchange).await;
+                    answered = self.read_stream(response, &mut events, exchange).await;
                 }
                 _ => break,
             }
@@ -377,11 +388,11 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
     }
 
     /// Reads a stream; returns true if it contained the answer.
-    async fn read(
+    async fn read_stream(
         &self,
         response: Response,
         events: &mut SseEvents,
-        exchange: &mut Exchange,
+        exchange: &mut OutgoingMessage,
     ) -> bool {
         let mut bytes = response.bytes_stream();
         let mut answered = false;
@@ -395,45 +406,51 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         answered
     }
 
-    /// Reads the server's own stream; ends at once if the server has none.
+    /// Reads the stream of messages that the server initiates; returns if the server has none.
     async fn read_server_stream(&self) {
         self.opened.notified().await;
         let mut events = SseEvents::default();
         loop {
-            let mut request = self.request(Method::GET, None).header(ACCEPT, STREAM);
+            let mut request = self.build_request(Method::GET, None).header(ACCEPT, STREAM);
             if let Some(last) = &events.last_id {
                 request = request.header(LAST_EVENT, last);
             }
             match request.send().await {
                 Ok(response) if is_stream(&response) => {
-                    self.read(response, &mut events, &mut Exchange::without_sender()).await;
+                    self.read_stream(
+                        response,
+                        &mut events,
+                        &mut OutgoingMessage::without_request(),
+                    )
+                    .await;
                 }
                 _ => return,
             }
-            tokio::time::sleep(reopen_wait(events.retry)).await;
+            tokio::time::sleep(reopen_delay(events.retry)).await;
         }
     }
 
     /// Forwards a message of the server; returns true if it answers the request.
-    async fn forward_message(&self, text: &str, exchange: &mut Exchange) -> bool {
+    async fn forward_message(&self, text: &str, exchange: &mut OutgoingMessage) -> bool {
         let text = text.replace(['\n', '\r'], " ");
-        let is_answer = |one: &Message<'_>| !one.has_method() && one.id() == exchange.id;
-        let answer = message::read(&text).into_iter().next().filter(is_answer);
+        let is_answer = |one: &RpcMessage<'_>| !one.has_method() && one.id() == exchange.id;
+        let answer = message::parse_messages(&text).into_iter().next().filter(is_answer);
         let answers = exchange.id.is_some() && answer.is_some();
-        if answers && exchange.opens() {
-            let revision = answer.and_then(|one| message::member(one.result?, "protocolVersion"));
-            self.known.lock().revision = revision.and_then(message::text);
+        if answers && exchange.is_initialize() {
+            let revision =
+                answer.and_then(|one| message::get_member(one.result?, "protocolVersion"));
+            self.known.lock().revision = revision.and_then(message::parse_string);
         }
-        let back = self.state.server_says(CHANNEL, &text);
+        let back = self.state.inspect_server_message(CHANNEL, &text);
         for record in back.records.iter().filter(|_| self.durable) {
-            self.state.recorder.durable(record, LAST_WORDS).await;
+            self.state.recorder.wait_until_durable(record, CLOSE_PATIENCE).await;
         }
-        if !back.ours {
+        if !back.answers_proxy {
             self.write_line(back.changed.as_deref().unwrap_or(&text)).await;
         }
         if answers {
             exchange.release_next();
-            if exchange.opens() && self.known().session.is_some() {
+            if exchange.is_initialize() && self.known().session.is_some() {
                 // The server's own messages are forwarded after its answer.
                 self.opened.notify_one();
             }
@@ -441,7 +458,7 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         answers || text.trim_start().starts_with('[')
     }
 
-    async fn answer_failure(&self, exchange: &mut Exchange, reason: &str) {
+    async fn answer_failure(&self, exchange: &mut OutgoingMessage, reason: &str) {
         let Some(id) = exchange.id.clone().filter(|_| exchange.is_answered()) else { return };
         let error = json!({ "code": -32000, "message": reason });
         let answer = json!({ "jsonrpc": "2.0", "id": id, "error": error });
@@ -455,16 +472,16 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Link<W> {
         let _ = to.flush().await;
     }
 
-    async fn end_connection(&self) {
+    async fn close_connection(&self) {
         if self.known().session.is_some() {
-            let leave = self.request(Method::DELETE, None).send();
+            let leave = self.build_request(Method::DELETE, None).send();
             let _ = tokio::time::timeout(GRACE, leave).await;
         }
     }
 }
 
 /// Returns the wait before a stream is opened again, from the server's request if it has one.
-fn reopen_wait(asked: Option<Duration>) -> Duration {
+fn reopen_delay(asked: Option<Duration>) -> Duration {
     asked.unwrap_or(RETRY).clamp(RETRY_MIN, RETRY_MAX)
 }
 
@@ -488,8 +505,8 @@ pub(super) fn is_stream(response: &Response) -> bool {
     response.status().is_success() && kind.is_some_and(|kind| kind.starts_with(STREAM))
 }
 
-/// Returns a name as a header value: unchanged, or in the encoding of the protocol.
-fn header_text(name: &str) -> String {
+/// Encodes a name as a header value: unchanged if it is plain, else in base64.
+fn encode_header(name: &str) -> String {
     use base64::Engine as _;
     let plain = name.bytes().all(|byte| (0x20..0x7f).contains(&byte))
         && name.trim() == name
@@ -505,7 +522,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_reopen_wait_of_a_server_is_clamped() {
+    fn the_reopen_delay_that_a_server_sets_is_clamped() {
         let millis = Duration::from_millis;
         for (asked, waits) in [
             (None, RETRY),
@@ -514,7 +531,7 @@ mod tests {
             (Some(millis(2_500)), millis(2_500)),
             (Some(millis(u64::MAX)), RETRY_MAX),
         ] {
-            assert_eq!(reopen_wait(asked), waits, "{asked:?}");
+            assert_eq!(reopen_delay(asked), waits, "{asked:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The best hits of a search, and the key by which they are ordered. It must not read a part.
+//! The best hits of a search, and the sort key of a hit. It must not read a part.
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -22,7 +22,7 @@ pub fn score(why: &Why) -> f32 {
     words + why.row + why.meaning
 }
 
-/// A candidate passage for a hit.
+/// A passage that may become a hit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HitCandidate {
     /// Sort key; higher comes first.
@@ -37,8 +37,8 @@ pub(super) struct HitCandidate {
 }
 
 impl HitCandidate {
-    /// Creates a candidate from the indexes of its part, of its passage and of its session, and the
-    /// number of words of the query in it.
+    /// Creates a candidate from the indexes of its part, passage and session; `held` is the number
+    /// of words of the query in it.
     pub(super) fn new(
         order: HitOrder,
         [part, passage, session]: [usize; 3],
@@ -46,18 +46,18 @@ impl HitCandidate {
         row: &PassageRow,
         why: Why,
     ) -> Self {
-        let (place, at) = (-(session as i64), row.position as i64);
-        let score = bits(score(&why));
+        let (rank, position) = (-(session as i64), row.position as i64);
+        let score = score_bits(score(&why));
         let key = match order {
-            HitOrder::Score => [score, row.at_ms, place, at],
-            HitOrder::Time => [row.at_ms, place, at, score],
+            HitOrder::Score => [score, row.at_ms, rank, position],
+            HitOrder::Time => [row.at_ms, rank, position, score],
         };
         Self { key, part, passage, session, position: row.position, why, held }
     }
 }
 
 /// Maps a non-negative float to its bits, which sort like the number.
-fn bits(score: f32) -> i64 {
+fn score_bits(score: f32) -> i64 {
     i64::from(score.to_bits())
 }
 
@@ -81,23 +81,23 @@ impl Ord for HitCandidate {
     }
 }
 
-/// The best candidates so far.
-pub(super) struct Best {
+/// The best candidates so far, at most `limit`.
+pub(super) struct TopCandidates {
     order: HitOrder,
     limit: usize,
     heap: BinaryHeap<Reverse<HitCandidate>>,
-    /// Lower bound of the first component of the key of a candidate that can still be included.
+    /// Minimum first component of the sort key of a candidate that is still included.
     least: i64,
 }
 
-impl Best {
+impl TopCandidates {
     pub(super) fn new(order: HitOrder, limit: usize) -> Self {
         Self { order, limit, heap: BinaryHeap::new(), least: i64::MIN }
     }
 
     /// Returns true if a candidate with a score of at most `most` cannot be among the best.
-    pub(super) fn is_beyond(&self, most: f32) -> bool {
-        self.order == HitOrder::Score && bits(most) < self.least
+    pub(super) fn is_too_low(&self, most: f32) -> bool {
+        self.order == HitOrder::Score && score_bits(most) < self.least
     }
 
     pub(super) fn extend(&mut self, candidate: Option<HitCandidate>) {

@@ -1,6 +1,6 @@
 //! Entities in a text, by kind, as terms with a prefix: `file:` with the path reversed, so that its
 //! last components find it, `url:` with host and path, `symbol:` from its last component, and so
-//! on. Rules favour precision over recall. It must not look anything up.
+//! on. Rules favour precision over recall. It must not read an index or a file.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use regex::Regex;
 
 use super::stop_words::is_stop_word;
 
-/// Bytes of the longest name.
+/// Maximum bytes of a name; a longer one is ignored.
 const NAME_BYTES_MAX: usize = 200;
 /// Maximum bytes of an error message; a longer one is cut.
 const ERROR_BYTES_MAX: usize = 120;
@@ -44,7 +44,7 @@ impl EntityKind {
         Self::Package,
     ];
 
-    /// Returns its name, which is the type of its entities.
+    /// Returns the name of the kind, which is the type of its entities in the graph.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl EntityKind {
 
     /// Parses the name of a kind.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
@@ -74,8 +74,8 @@ impl EntityKind {
     pub fn term(self, name: &str) -> String {
         let name = name.trim();
         match self {
-            Self::File => file(name),
-            Self::Url => url(name),
+            Self::File => file_term(name),
+            Self::Url => url_term(name),
             Self::Symbol => {
                 let names: Vec<&str> = name.trim_end_matches("()").rsplit("::").collect();
                 format!("symbol:{}", names.join("/"))
@@ -99,16 +99,16 @@ impl EntityKind {
 
     /// Normalises a name to that of its term.
     #[must_use]
-    pub fn normal(self, name: &str) -> String {
-        self.shown(&self.term(name)).unwrap_or_default()
+    pub fn normalize(self, name: &str) -> String {
+        self.name_in_term(&self.term(name)).unwrap_or_default()
     }
 
-    /// Returns the name of a term of this kind; `None` if it is too vague for an entity.
-    pub(super) fn name(self, term: &str) -> Option<String> {
-        self.shown(term).filter(|name| self != Self::File || is_file(name))
+    /// Returns the name in a term of this kind; `None` for a file term that may not be a file.
+    pub(super) fn entity_name(self, term: &str) -> Option<String> {
+        self.name_in_term(term).filter(|name| self != Self::File || is_file(name))
     }
 
-    fn shown(self, term: &str) -> Option<String> {
+    fn name_in_term(self, term: &str) -> Option<String> {
         let rest = term.strip_prefix(self.as_str())?.strip_prefix(':')?;
         let turned = |mark: &str| rest.rsplit('/').collect::<Vec<_>>().join(mark);
         Some(match self {
@@ -122,7 +122,7 @@ impl EntityKind {
 }
 
 /// Returns the term of a file: the components of its path from the last to the first.
-pub(super) fn file(path: &str) -> String {
+pub(super) fn file_term(path: &str) -> String {
     let path = path.trim_start_matches("file://");
     let is_name = |name: &&str| !name.is_empty() && !matches!(*name, "." | ".." | "~");
     let names: Vec<&str> = path.split(['/', '\\']).filter(is_name).rev().collect();
@@ -130,7 +130,7 @@ pub(super) fn file(path: &str) -> String {
 }
 
 /// Returns the term of a URL: host and path, without scheme, credentials, query and fragment.
-pub(super) fn url(address: &str) -> String {
+pub(super) fn url_term(address: &str) -> String {
     let address = address.split_once("://").map_or(address, |(_, rest)| rest);
     let address = address.split(['?', '#']).next().unwrap_or_default();
     let host = address.split('/').next().unwrap_or_default();
@@ -140,21 +140,21 @@ pub(super) fn url(address: &str) -> String {
 }
 
 /// Returns the term of the `kind` of a body.
-pub(super) fn kind(name: &str) -> String {
+pub(super) fn kind_term(name: &str) -> String {
     format!("kind:{}", name.to_lowercase())
 }
 
-/// Calls `visit` with the term and the byte offset of every entity in a text.
+/// Calls `visit` with the byte offset and the term of every entity in a text.
 pub(super) fn find(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     find_paths(text, visit);
     find_symbols(text, visit);
     find_errors(text, visit);
-    visit_people(text, visit);
+    find_people(text, visit);
     find_packages(text, visit);
 }
 
 /// Returns the lines of a text that begin with a shell prompt, each with its byte offset.
-pub(super) fn prompts(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn prompt_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut from = 0;
     let lines = text.split_inclusive('\n').map(move |line| {
         let at = from;
@@ -177,21 +177,21 @@ fn find_paths(text: &str, visit: &mut dyn FnMut(usize, &str)) {
         }
         let name = chunk.trim_end_matches(['.', ':', '!', '?']);
         match name.split_once("://") {
-            Some(("http" | "https", _)) => visit(start, &url(name)),
-            Some(("file", path)) => visit(start, &file(path)),
+            Some(("http" | "https", _)) => visit(start, &url_term(name)),
+            Some(("file", path)) => visit(start, &file_term(path)),
             Some(_) => {}
             None => {
                 // `src/a.rs:12:5` names a line.
                 let path = name.split(':').next().unwrap_or_default();
                 if is_path(path) {
-                    visit(start, &file(path));
+                    visit(start, &file_term(path));
                 }
             }
         }
     }
 }
 
-/// Returns true if it looks like a path: by its prefix, its file extension, or three components.
+/// Returns true if a text looks like a path: by its prefix, its extension, or three components.
 fn is_path(path: &str) -> bool {
     let known = |c: char| c.is_alphanumeric() || "/._-+@~\\".contains(c);
     if !path.chars().all(known) || path.contains("//") {
@@ -217,7 +217,7 @@ const ENDINGS: &str = " rs py js ts tsx jsx mjs cjs go java kt c h cc cpp hpp cs
      tar gz tgz whl jar so dll exe wasm db sqlite patch diff env pem crt tf gradle cmake lua pl \
      dart zig nix adoc tex bib ex exs erl hs ml clj ";
 const ENDINGS_BELOW: &str = " lock map key service bin r jl snap mk ps1 j2 in am ";
-/// File names without such an extension.
+/// File names without a listed extension.
 const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile license readme \
      changelog cargo.lock yarn.lock poetry.lock uv.lock flake.lock package-lock.json .gitignore \
      .env .dockerignore .editorconfig go.mod go.sum ";
@@ -225,7 +225,7 @@ const FILES: &str = " makefile dockerfile justfile gemfile rakefile procfile lic
 const PRODUCTS: &str = " node.js next.js vue.js nuxt.js react.js express.js d3.js three.js chart.js \
      socket.io asp.net docs.rs ";
 
-/// Returns true if a path is certainly that of a file.
+/// Returns true if a path certainly denotes a file, by its name or extension.
 fn is_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or_default();
     let is_in = |list: &str, word: &str| !word.is_empty() && list.contains(&format!(" {word} "));
@@ -358,7 +358,7 @@ pattern!(INTRODUCED, r"\b[Nn]ame is (\p{Lu}\p{Ll}+(?: \p{Lu}\p{Ll}+){1,2})\b");
 const NO_PEOPLE: [&str; 6] = ["git", "noreply", "no-reply", "npm", "root", "postmaster"];
 const NO_HOSTS: [&str; 8] = ["png", "jpg", "svg", "gif", "webp", "js", "ts", "css"];
 
-fn visit_people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
+fn find_people(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     let mut send = |at: usize, name: &str| visit(at, &EntityKind::Person.term(name));
     if text.contains('@') {
         visit_matches(&NAMED, text, &mut send);
@@ -459,7 +459,7 @@ fn find_packages(text: &str, visit: &mut dyn FnMut(usize, &str)) {
     }
 }
 
-/// Calls `visit` with the first group of each match, and its byte offset.
+/// Calls `visit` with the byte offset and the text of the first group of each match.
 fn visit_matches(rule: &Regex, text: &str, mut visit: impl FnMut(usize, &str)) {
     for found in rule.captures_iter(text) {
         if let Some(name) = found.get(1) {
@@ -472,7 +472,7 @@ fn visit_matches(rule: &Regex, text: &str, mut visit: impl FnMut(usize, &str)) {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<String> {
+    fn terms_of_entities(text: &str) -> Vec<String> {
         let mut found = Vec::new();
         find(text, &mut |at, term| {
             assert!(text.is_char_boundary(at) && at < text.len(), "{term} at {at} of {text:?}");
@@ -539,10 +539,10 @@ mod tests {
             ("[dependencies]\nregex = \"1.13\"\nversion = \"0.1.0\"", "package:regex"),
             ("Flask==2.0.1 and @types/node@20.1.0", "package:@types/node package:flask"),
         ] {
-            let mut found = found(text);
-            // A path that is searchable but not listed is not an entity name.
+            let mut found = terms_of_entities(text);
+            // A path that may not be a file is a search term, but has no entity name.
             let is_listed =
-                |term: &str| EntityKind::ALL.iter().any(|kind| kind.name(term).is_some());
+                |term: &str| EntityKind::ALL.iter().any(|kind| kind.entity_name(term).is_some());
             found.retain(|term| is_listed(term));
             let plain: Vec<&str> = found.iter().map(String::as_str).collect();
             assert_eq!(plain.join(" "), expected, "{text:?}");
@@ -550,14 +550,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_error_entity_is_named_by_its_prefix() {
-        let found = found(&format!("error: {}", "é".repeat(90)));
+    fn an_error_name_over_120_bytes_is_cut_to_its_prefix() {
+        let found = terms_of_entities(&format!("error: {}", "é".repeat(90)));
         let [error] = &found[..] else { panic!("one error: {found:?}") };
         assert!((118..=120).contains(&(error.len() - "error:".len())), "{error}");
     }
 
     #[test]
-    fn the_name_of_an_entity_equals_its_term() {
+    fn normalizing_a_name_returns_the_name_in_its_term() {
         for (kind, name, shown) in [
             (EntityKind::File, "/work/bank/src/Tax.rs", "work/bank/src/tax.rs"),
             (EntityKind::Url, "https://lib.example/a/?q", "lib.example/a"),
@@ -569,13 +569,13 @@ mod tests {
             (EntityKind::Person, "ada@lib.example", "ada@lib.example"),
             (EntityKind::Package, "@Types/node", "@types/node"),
         ] {
-            assert_eq!(kind.normal(name), shown);
-            assert_eq!(kind.normal(shown), shown, "it stays so");
+            assert_eq!(kind.normalize(name), shown);
+            assert_eq!(kind.normalize(shown), shown, "it stays so");
         }
     }
 
     #[test]
-    fn a_path_is_listed_only_if_it_is_certainly_a_file() {
+    fn entity_name_returns_a_name_only_for_a_path_that_is_certainly_a_file() {
         for (path, expected) in [
             ("src/a.rs", true),
             ("Cargo.lock", true),
@@ -588,14 +588,15 @@ mod tests {
             ("ada@lib.example", false),
             ("/usr/bin", false),
         ] {
-            assert_eq!(EntityKind::File.name(&file(path)).is_some(), expected, "{path}");
+            let name = EntityKind::File.entity_name(&file_term(path));
+            assert_eq!(name.is_some(), expected, "{path}");
         }
     }
 
     #[test]
-    fn a_line_that_begins_with_a_shell_prompt_is_a_prompt() {
+    fn prompt_lines_returns_the_lines_after_a_shell_prompt_with_their_offsets() {
         let text = "first\n$ cargo test\n  $ ls é\ncosts $ 5";
-        let lines: Vec<(usize, &str)> = prompts(text).collect();
+        let lines: Vec<(usize, &str)> = prompt_lines(text).collect();
         assert_eq!(lines, [(6, "cargo test"), (19, "ls é")]);
     }
 }

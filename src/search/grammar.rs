@@ -8,29 +8,29 @@ use jiff::tz::TimeZone;
 use super::{
     dates,
     entities::EntityKind,
-    letters::{is_word, lower},
-    query::{Fault, QUERY_BYTES_MAX, Query, QueryError, WORDS_MAX, is_quote},
+    letters::{fold, is_word_char},
+    query::{QUERY_BYTES_MAX, Query, QueryError, QueryFault, WORDS_MAX, is_quote},
     stop_words::is_stop_word,
-    terms::{is_number, stem, terms},
+    terms::{is_number, stem, visit_terms},
 };
 use crate::event::{Event, Timestamp};
 
-/// English suffixes that the stemmer removes: a prefix may have lost one in the index.
+/// English suffixes that the stemmer removes; an indexed stem may be shorter than a query's prefix.
 const ENDINGS: [&str; 14] =
     ["e", "y", "s", "ed", "es", "ing", "ion", "ions", "ional", "ive", "able", "al", "ly", "ment"];
 
-/// Minimum share of a query that must occur as consecutive words to count.
+/// Minimum share of a query that must occur as consecutive words for a bonus.
 const ROW_MIN: f64 = 0.5;
 
-/// Members of a query that have a value. Only the text of a query has them: filters given
-/// separately are [`Beside`].
+/// Members that the text of a query may have, each with a value; filters that a caller passes
+/// separately are [`CallerFilters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueryMember {
     /// The type of an event, or its domain: `type:user`.
     Type,
     /// A session, by its id.
     Session,
-    /// A workspace, by the last components of its path, so that the user need not write it whole.
+    /// A workspace, by the last components of its path.
     Workspace,
     /// The speaker.
     Who,
@@ -83,7 +83,7 @@ pub(super) const ORIGINS: [&str; 6] = ["user", "model", "tool", "web", "harness"
 
 /// Filters of a caller in addition to the query text; all of them apply.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Beside<'a> {
+pub struct CallerFilters<'a> {
     /// Types of events, or their domains.
     pub types: &'a [&'a str],
     /// A workspace by its whole name, not by the last components of a longer path.
@@ -94,22 +94,22 @@ pub struct Beside<'a> {
     pub origin: Option<&'a str>,
 }
 
-/// Accepted values, one of which must fit, and excluded values.
+/// Accepted values, one of which must match if there are any, and excluded values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct ValueFilter {
     any: BTreeSet<String>,
     none: BTreeSet<String>,
 }
 
-impl Choice {
-    /// Returns true if an item is admitted; `fits` tests a value against it.
-    pub fn admits(&self, fits: impl Fn(&str) -> bool) -> bool {
+impl ValueFilter {
+    /// Returns true if an item is accepted and not excluded; `fits` tests a value against the item.
+    pub fn matches(&self, fits: impl Fn(&str) -> bool) -> bool {
         (self.any.is_empty() || self.any.iter().any(|value| fits(value)))
             && !self.none.iter().any(|value| fits(value))
     }
 
-    /// Does the same for an item with several names, regardless of the number of values.
-    fn admits_one_of<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> bool {
+    /// Returns true if an item with several names is accepted and not excluded.
+    fn matches_any_of<'n>(&self, names: impl Iterator<Item = &'n str> + Clone) -> bool {
         let has = |values: &BTreeSet<String>| names.clone().any(|name| values.contains(name));
         (self.any.is_empty() || has(&self.any)) && !has(&self.none)
     }
@@ -123,17 +123,17 @@ impl Choice {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filters {
     /// Types of events.
-    pub types: Choice,
-    /// Sessions by id.
-    pub sessions: Choice,
+    pub types: ValueFilter,
+    /// Sessions, by id.
+    pub sessions: ValueFilter,
     /// The only workspace, by its whole name, regardless of the query text.
     workspace: Option<String>,
     /// Workspaces by the last components of their paths, as a user writes them in a query.
-    workspace_ends: Choice,
+    workspace_ends: ValueFilter,
     /// Speakers.
-    pub speakers: Choice,
+    pub speakers: ValueFilter,
     /// Origins.
-    pub origins: Choice,
+    pub origins: ValueFilter,
     /// The first instant, inclusive.
     pub after: Option<Timestamp>,
     /// The end, exclusive.
@@ -141,15 +141,15 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// Returns true if events of a session are admitted; `workspace` is that of the session.
+    /// Returns true if events of a session may be hits; `workspace` is the session's.
     #[must_use]
-    pub fn admits_session(&self, id: &str, workspace: Option<&str>) -> bool {
-        self.sessions.admits(|value| value == id) && self.admits_workspace(workspace)
+    pub fn allows_session(&self, id: &str, workspace: Option<&str>) -> bool {
+        self.sessions.matches(|value| value == id) && self.allows_workspace(workspace)
     }
 
-    /// Returns true if events of sessions of a workspace are admitted.
+    /// Returns true if events of sessions of a workspace may be hits.
     #[must_use]
-    pub fn admits_workspace(&self, workspace: Option<&str>) -> bool {
+    pub fn allows_workspace(&self, workspace: Option<&str>) -> bool {
         // A path denotes one workspace; a name is the last component of a path.
         let ends = |value: &str| {
             let rest = workspace.and_then(|workspace| workspace.strip_suffix(value));
@@ -157,7 +157,7 @@ impl Filters {
                 && (!value.starts_with('/') || workspace == Some(value))
         };
         let is_other = self.workspace.is_some() && self.workspace.as_deref() != workspace;
-        !is_other && self.workspace_ends.admits(ends)
+        !is_other && self.workspace_ends.matches(ends)
     }
 
     /// Returns true if the query text names workspaces, so that several may match.
@@ -166,14 +166,14 @@ impl Filters {
         !self.workspace_ends.any.is_empty()
     }
 
-    pub(super) fn admits_kind(&self, kind: &str) -> bool {
+    pub(super) fn allows_kind(&self, kind: &str) -> bool {
         // A type, and its domains.
         let domains = iter::successors(Some(kind), |name| Some(name.rsplit_once('.')?.0));
-        self.types.admits_one_of(domains)
+        self.types.matches_any_of(domains)
     }
 
-    pub(super) fn admits_speaker(&self, speaker: Option<&str>) -> bool {
-        self.speakers.admits(|value| speaker.is_some_and(|speaker| lower(speaker) == lower(value)))
+    pub(super) fn allows_speaker(&self, speaker: Option<&str>) -> bool {
+        self.speakers.matches(|value| speaker.is_some_and(|speaker| fold(speaker) == fold(value)))
     }
 
     fn is_empty(&self) -> bool {
@@ -185,46 +185,46 @@ impl Filters {
     }
 }
 
-/// Terms of the index, by the kind of lookup.
+/// The terms of the index that a word matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Pattern {
     /// This exact term.
     Term(String),
-    /// Terms with this prefix.
-    Begins(String),
-    /// This term, and those below it after a `/`.
-    Under(String),
-    /// No term: events within a time range, its end exclusive.
-    Within(Timestamp, Timestamp),
+    /// All terms with this prefix.
+    Prefix(String),
+    /// This term, and all terms with it and a `/` as a prefix.
+    PathPrefix(String),
+    /// No term, but events within a time range, its end exclusive.
+    TimeRange(Timestamp, Timestamp),
 }
 
-/// A word of a query: a passage matches it if it has one of its terms.
+/// A word of a query; a passage with a term of one of the patterns matches it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct WordPatterns {
     pub(super) patterns: Vec<Pattern>,
-    /// True if a passage without it lacks a word of the query.
+    /// True if a passage needs it for the bonus for all words of the query.
     pub(super) is_needed: bool,
 }
 
 /// A parsed query.
 #[derive(Clone, Debug)]
-pub struct SearchQuery {
+pub struct ParsedQuery {
     /// Filters of the result; a caller may add to them.
     pub filters: Filters,
-    pub(super) ranked: Vec<Word>,
-    pub(super) must: Vec<Word>,
-    pub(super) must_not: Vec<Word>,
+    pub(super) ranked: Vec<WordPatterns>,
+    pub(super) must: Vec<WordPatterns>,
+    pub(super) must_not: Vec<WordPatterns>,
     /// The query text for snippets, and the required phrases.
     words: Query,
     /// Excluded phrases.
     excluded: Query,
-    /// Number of words and members.
+    /// Number of members, prefixes, and excluded or quoted words, for the limit.
     count: usize,
 }
 
-/// A token of a query, delimited by blanks.
-struct Token<'t> {
-    place: usize,
+/// A token of a query, delimited by white space.
+struct QueryToken<'t> {
+    offset: usize,
     is_must: bool,
     is_not: bool,
     member: Option<QueryMember>,
@@ -232,53 +232,54 @@ struct Token<'t> {
     is_quoted: bool,
 }
 
-impl SearchQuery {
+impl ParsedQuery {
     /// Parses a query; words such as "yesterday" are relative to `now`.
     ///
     /// # Errors
     /// [`QueryError`] with the byte offset.
     pub fn parse(text: &str, now: Timestamp) -> Result<Self, QueryError> {
         if text.len() > QUERY_BYTES_MAX {
-            return Err(Fault::TooLong.at(QUERY_BYTES_MAX));
+            return Err(QueryFault::TooLong.at_byte(QUERY_BYTES_MAX));
         }
-        let mut query = Self::everything();
+        let mut query = Self::match_all();
         let (mut at, mut plain) = (0, String::new());
-        while let Some(token) = Token::next(text, &mut at)? {
+        while let Some(token) = QueryToken::parse_next(text, &mut at)? {
             match token.member {
                 Some(member) => query.add_filter(member, token.text, token.is_not, now),
-                None => query.add(&token, &mut plain),
+                None => query.add_token(&token, &mut plain),
             }
-            .map_err(|fault| fault.at(token.place))?;
+            .map_err(|fault| fault.at_byte(token.offset))?;
             query.count += usize::from(token.member.is_some() || token.is_not || token.is_quoted);
             query.count += usize::from(token.text.ends_with('*'));
             if query.count > WORDS_MAX {
-                return Err(Fault::TooLong.at(token.place));
+                return Err(QueryFault::TooLong.at_byte(token.offset));
             }
         }
         query.rank_plain(&plain, now);
         let mut phrases = query.words.phrases().iter().chain(query.excluded.phrases());
         let is_long = phrases.any(|phrase| phrase.len() > WORDS_MAX);
         if query.ranked.len() > WORDS_MAX || is_long {
-            return Err(Fault::TooLong.at(0));
+            return Err(QueryFault::TooLong.at_byte(0));
         }
-        query.words.index();
-        query.excluded.index();
-        let asks = !query.ranked.is_empty() || query.needs_text() || !query.filters.is_empty();
-        let asks = asks || !query.must.is_empty();
-        if asks { Ok(query) } else { Err(Fault::NoWord.at(0)) }
+        query.words.build_lookup();
+        query.excluded.build_lookup();
+        let has_condition =
+            !query.ranked.is_empty() || query.needs_text() || !query.filters.is_empty();
+        let has_condition = has_condition || !query.must.is_empty();
+        if has_condition { Ok(query) } else { Err(QueryFault::NoWord.at_byte(0)) }
     }
 
     /// Returns the query that matches every event.
     #[must_use]
-    pub fn everything() -> Self {
+    pub fn match_all() -> Self {
         let (words, excluded, filters) = (Query::empty(), Query::empty(), Filters::default());
         let (ranked, must, must_not) = (Vec::new(), Vec::new(), Vec::new());
         Self { filters, ranked, must, must_not, words, excluded, count: 0 }
     }
 
-    /// Returns its words, for [`snippet`](super::snippet).
+    /// Returns the words and phrases, for [`extract_snippet`](super::extract_snippet).
     #[must_use]
-    pub fn words(&self) -> &Query {
+    pub fn snippet_query(&self) -> &Query {
         &self.words
     }
 
@@ -286,17 +287,18 @@ impl SearchQuery {
     /// [`Why::row`](crate::api::search::Why::row): 1 for all, 0 for less than half, else the square
     /// of their share, since a few words occur so by chance, above all in a question.
     #[must_use]
-    pub fn row(&self, passage: &str) -> f32 {
+    pub fn row_bonus(&self, passage: &str) -> f32 {
         let share = self.words.run_share(passage);
         if share >= ROW_MIN { share.powi(2) as f32 } else { 0.0 }
     }
 
-    /// Returns true if a passage that lacks that many words of the query may get a bonus for a row.
+    /// Returns true if a passage without `lacking` words of the query may get a row bonus.
     pub(super) fn may_have_row(&self, lacking: usize) -> bool {
         self.words.run_share_max(lacking) >= ROW_MIN
     }
 
-    /// Returns true if a hit must be tested with [`fits`](Self::fits): the index has no phrases.
+    /// Returns true if a hit must pass [`matches_phrases`](Self::matches_phrases): the index has no
+    /// phrases.
     #[must_use]
     pub fn needs_text(&self) -> bool {
         !self.words.phrases().is_empty() || !self.excluded.phrases().is_empty()
@@ -304,31 +306,35 @@ impl SearchQuery {
 
     /// Returns true if the text of an event has every required phrase and no excluded one.
     #[must_use]
-    pub fn fits(&self, text: &str) -> bool {
+    pub fn matches_phrases(&self, text: &str) -> bool {
         self.words.has_phrases(text, false) && !self.excluded.has_phrases(text, true)
     }
 
-    /// Returns true if an event that was not found by its words may be a hit: the filters admit it,
-    /// and no word is required or excluded.
+    /// Returns true if an event that was not found by its words may be a hit: it passes the
+    /// filters, and no word is required or excluded.
     #[must_use]
-    pub fn admits(&self, event: &Event, speaker: Option<&str>) -> bool {
+    pub fn allows_event(&self, event: &Event, speaker: Option<&str>) -> bool {
         let at = event.created_at.unwrap_or(event.processed_at);
         let filters = &self.filters;
         self.must.is_empty()
             && self.must_not.is_empty()
-            && filters.admits_kind(event.kind.as_str())
-            && filters.admits_speaker(speaker)
-            && filters.origins.admits(|name| name == event.origin.as_str())
+            && filters.allows_kind(event.kind.as_str())
+            && filters.allows_speaker(speaker)
+            && filters.origins.matches(|name| name == event.origin.as_str())
             && filters.after.is_none_or(|after| at >= after)
             && filters.before.is_none_or(|before| at < before)
     }
 
-    /// Adds the filters given separately from the query text.
+    /// Adds the filters that the caller passes separately from the query text.
     ///
     /// # Errors
-    /// [`Fault::Value`] for the origin.
-    pub fn limit(&mut self, beside: Beside<'_>, now: Timestamp) -> Result<(), Fault> {
-        let Beside { types, workspace, who, origin } = beside;
+    /// [`QueryFault::Value`] for the origin.
+    pub fn add_filters(
+        &mut self,
+        beside: CallerFilters<'_>,
+        now: Timestamp,
+    ) -> Result<(), QueryFault> {
+        let CallerFilters { types, workspace, who, origin } = beside;
         self.filters.workspace = workspace.map(str::to_owned);
         let types = types.iter().map(|value| (QueryMember::Type, *value));
         let who = who.map(|value| (QueryMember::Who, value));
@@ -344,7 +350,7 @@ impl SearchQuery {
         value: &str,
         is_not: bool,
         now: Timestamp,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), QueryFault> {
         let filters = &mut self.filters;
         let choice = match member {
             QueryMember::Type => &mut filters.types,
@@ -354,7 +360,7 @@ impl SearchQuery {
             QueryMember::Origin if ORIGINS.contains(&value) => &mut filters.origins,
             QueryMember::Origin => {
                 let takes = "user, model, tool, web, harness or import";
-                return Err(Fault::Value { field: "origin", takes });
+                return Err(QueryFault::Value { field: "origin", takes });
             }
             QueryMember::Kind
             | QueryMember::File
@@ -365,7 +371,7 @@ impl SearchQuery {
             | QueryMember::Person
             | QueryMember::Package => {
                 let patterns = vec![entity_pattern(member, value)];
-                let word = Word { patterns, is_needed: true };
+                let word = WordPatterns { patterns, is_needed: true };
                 if is_not {
                     add_unique(&mut self.must_not, word);
                 } else {
@@ -377,8 +383,8 @@ impl SearchQuery {
             QueryMember::After | QueryMember::Before => {
                 let field = if member == QueryMember::After { "after" } else { "before" };
                 let takes = "a day (2026-11-24), a month, a year, a time, or a word like yesterday";
-                let at = dates::start(value, now, &TimeZone::UTC).filter(|_| !is_not);
-                let at = at.ok_or(Fault::Value { field, takes })?;
+                let at = dates::parse_start_time(value, now, &TimeZone::UTC).filter(|_| !is_not);
+                let at = at.ok_or(QueryFault::Value { field, takes })?;
                 match member {
                     QueryMember::After => filters.after = Some(filters.after.unwrap_or(at).max(at)),
                     _ => filters.before = Some(filters.before.unwrap_or(at).min(at)),
@@ -387,10 +393,10 @@ impl SearchQuery {
             }
             QueryMember::Day => {
                 let takes = "a day (2026-11-24), or FROM/TO, two times";
-                let day = dates::stretch(value, now, &TimeZone::UTC).filter(|_| !is_not);
-                let (from, to) = day.ok_or(Fault::Value { field: "day", takes })?;
-                let patterns = vec![Pattern::Within(from, to)];
-                add_unique(&mut self.ranked, Word { patterns, is_needed: false });
+                let day = dates::parse_range(value, now, &TimeZone::UTC).filter(|_| !is_not);
+                let (from, to) = day.ok_or(QueryFault::Value { field: "day", takes })?;
+                let patterns = vec![Pattern::TimeRange(from, to)];
+                add_unique(&mut self.ranked, WordPatterns { patterns, is_needed: false });
                 return Ok(());
             }
         };
@@ -402,16 +408,16 @@ impl SearchQuery {
     /// Restricts the result to events whose body has one of these kinds.
     pub fn narrow_to_kinds(&mut self, kinds: &[&str]) {
         let patterns = kinds.iter().map(|kind| entity_pattern(QueryMember::Kind, kind)).collect();
-        let word = Word { patterns, is_needed: true };
+        let word = WordPatterns { patterns, is_needed: true };
         self.must.push(word.clone());
         self.ranked.push(word);
     }
 
     /// Adds a token; words that only rank are appended to `plain`.
-    fn add(&mut self, token: &Token<'_>, plain: &mut String) -> Result<(), Fault> {
-        let begins = token.text.strip_suffix('*').filter(|text| text.ends_with(is_word));
+    fn add_token(&mut self, token: &QueryToken<'_>, plain: &mut String) -> Result<(), QueryFault> {
+        let begins = token.text.strip_suffix('*').filter(|text| text.ends_with(is_word_char));
         if let Some(text) = begins.filter(|_| !token.is_quoted) {
-            self.add_beginning(token, text);
+            self.add_prefix(token, text);
             return Ok(());
         }
         if !token.is_not {
@@ -421,11 +427,11 @@ impl SearchQuery {
         if !(token.is_must || token.is_not || token.is_quoted) {
             return Ok(());
         }
-        let (needed, is_common) = needed(token.text);
+        let (needed, is_common) = required_terms(token.text);
         let many = token.is_quoted && (is_common || needed.len() > 1) || needed.len() > 1;
         match (token.is_not, many) {
             (true, true) => self.excluded.add_text(token.text, true),
-            (true, false) if needed.is_empty() && is_common => return Err(Fault::Common),
+            (true, false) if needed.is_empty() && is_common => return Err(QueryFault::Common),
             (true, false) => {
                 needed.into_iter().for_each(|word| add_unique(&mut self.must_not, word))
             }
@@ -437,13 +443,13 @@ impl SearchQuery {
         Ok(())
     }
 
-    fn add_beginning(&mut self, token: &Token<'_>, text: &str) {
-        // For an identifier of several parts the whole comes last.
+    fn add_prefix(&mut self, token: &QueryToken<'_>, text: &str) {
+        // Of an identifier with several parts, the last term is the whole.
         let mut begins = None;
-        terms(text, |term| begins = Some(term.word.to_owned()));
+        visit_terms(text, |term| begins = Some(term.word.to_owned()));
         let Some(begins) = begins else { return };
         let endings = ENDINGS.iter().map(|ending| stem(&format!("{begins}{ending}")).into_owned());
-        let mut patterns = vec![Pattern::Begins(begins.clone())];
+        let mut patterns = vec![Pattern::Prefix(begins.clone())];
         for other in endings.chain([stem(&begins).into_owned()]) {
             let other = Pattern::Term(other);
             let is_new = !matches!(&other, Pattern::Term(term) if term.starts_with(&begins));
@@ -451,7 +457,7 @@ impl SearchQuery {
                 patterns.push(other);
             }
         }
-        let word = Word { patterns, is_needed: true };
+        let word = WordPatterns { patterns, is_needed: true };
         if token.is_not {
             add_unique(&mut self.must_not, word);
             return;
@@ -467,17 +473,17 @@ impl SearchQuery {
     /// "yesterday" are ignored.
     fn rank_plain(&mut self, text: &str, now: Timestamp) {
         self.words.add_text(text, false);
-        let is_time = |pattern: &Pattern| matches!(pattern, Pattern::Within(..));
+        let is_time = |pattern: &Pattern| matches!(pattern, Pattern::TimeRange(..));
         let has_time = self.ranked.iter().any(|word| word.patterns.iter().any(is_time));
         let mut found = dates::find(text, now);
         found.retain(|date| date.is_whole || !has_time);
         let mut add = |patterns: Vec<Pattern>, is_needed: bool| {
-            let word = Word { patterns, is_needed };
+            let word = WordPatterns { patterns, is_needed };
             if self.ranked.len() <= WORDS_MAX {
                 add_unique(&mut self.ranked, word);
             }
         };
-        terms(text, |term| {
+        visit_terms(text, |term| {
             let is_date = found.iter().any(|date| {
                 date.is_whole
                     && date.bytes.start <= term.range.start
@@ -487,30 +493,30 @@ impl SearchQuery {
                 add(vec![Pattern::Term(stem(term.word).into_owned())], true);
             }
             if !term.whole && !is_date && is_number(term.word) {
-                let year = dates::year_of(term.word);
+                let year = dates::year_term(term.word);
                 year.into_iter().for_each(|year| add(vec![Pattern::Term(year)], false));
             }
         });
         for date in found {
-            for (index, terms) in date.span.levels().into_iter().enumerate() {
+            for (index, terms) in date.span.query_terms().into_iter().enumerate() {
                 add(terms.into_iter().map(Pattern::Term).collect(), date.is_whole && index == 0);
             }
         }
     }
 }
 
-/// Adds a word unless it exists: the same word twice would be looked up twice.
-fn add_unique(words: &mut Vec<Word>, word: Word) {
+/// Adds a word unless `words` has it: its postings would be read twice.
+fn add_unique(words: &mut Vec<WordPatterns>, word: WordPatterns) {
     if !words.contains(&word) {
         words.push(word);
     }
 }
 
-/// Returns the terms that a passage with the text must have, and true if some are stop words.
-fn needed(text: &str) -> (Vec<Word>, bool) {
+/// Returns the terms that a passage with the text has, and true if the text has stop words.
+fn required_terms(text: &str) -> (Vec<WordPatterns>, bool) {
     let mut found: Vec<(std::ops::Range<usize>, String)> = Vec::new();
     let mut is_common = false;
-    terms(text, |term| {
+    visit_terms(text, |term| {
         if term.whole {
             found.retain(|(range, _)| range.start < term.range.start);
         }
@@ -519,30 +525,31 @@ fn needed(text: &str) -> (Vec<Word>, bool) {
             false => found.push((term.range.clone(), stem(term.word).into_owned())),
         }
     });
-    let word = |(_, term)| Word { patterns: vec![Pattern::Term(term)], is_needed: true };
+    let word = |(_, term)| WordPatterns { patterns: vec![Pattern::Term(term)], is_needed: true };
     (found.into_iter().map(word).collect(), is_common)
 }
 
-impl<'t> Token<'t> {
-    /// Returns the token at or after `at`, and advances `at` past it.
-    fn next(text: &'t str, at: &mut usize) -> Result<Option<Self>, QueryError> {
+impl<'t> QueryToken<'t> {
+    /// Parses the token at or after `at`, and advances `at` past it.
+    fn parse_next(text: &'t str, at: &mut usize) -> Result<Option<Self>, QueryError> {
         let rest = text.get(*at..).unwrap_or_default();
-        let place = *at + rest.len() - rest.trim_start().len();
+        let offset = *at + rest.len() - rest.trim_start().len();
         let rest = rest.trim_start();
         let mut characters = rest.chars();
         let Some(first) = characters.next() else { return Ok(None) };
         let signs = matches!(first, '+' | '-')
-            && characters.next().is_some_and(|next| is_word(next) || is_quote(next));
+            && characters.next().is_some_and(|next| is_word_char(next) || is_quote(next));
         let (is_must, is_not) = (signs && first == '+', signs && first == '-');
         let body = if signs { rest.get(1..).unwrap_or_default() } else { rest };
         let (member, body) =
-            member(body).map_or((None, body), |(member, rest)| (Some(member), rest));
-        let start = text.len() - (text.len() - place - (rest.len() - body.len()));
+            parse_member(body).map_or((None, body), |(member, rest)| (Some(member), rest));
+        let start = text.len() - (text.len() - offset - (rest.len() - body.len()));
         let quote = body.chars().next().filter(|first| is_quote(*first)).map(char::len_utf8);
         let (from, length, after) = match quote {
             Some(bytes) => {
                 let inner = body.get(bytes..).unwrap_or_default();
-                let end = inner.find(is_quote).ok_or_else(|| Fault::Unclosed.at(start))?;
+                let end =
+                    inner.find(is_quote).ok_or_else(|| QueryFault::Unclosed.at_byte(start))?;
                 let close = inner.get(end..).and_then(|rest| rest.chars().next());
                 (start + bytes, end, close.map_or(0, char::len_utf8))
             }
@@ -553,31 +560,29 @@ impl<'t> Token<'t> {
         };
         *at = from + length + after;
         let text = text.get(from..from + length).unwrap_or_default();
-        Ok(Some(Self { place, is_must, is_not, member, text, is_quoted: quote.is_some() }))
+        Ok(Some(Self { offset, is_must, is_not, member, text, is_quoted: quote.is_some() }))
     }
 }
 
-/// Parses a member; returns it and the text from its value on.
-fn member(text: &str) -> Option<(QueryMember, &str)> {
+fn parse_member(text: &str) -> Option<(QueryMember, &str)> {
     let (name, rest) = text.split_once(':')?;
     let (_, member) = MEMBERS.iter().find(|(known, _)| *known == name)?;
     let has_value = rest.chars().next().is_some_and(|first| !first.is_whitespace());
     (has_value && !rest.starts_with("//")).then_some((*member, rest))
 }
 
-/// Rewrites a query so that its days are instants of a time zone: a query itself is in UTC. Those
-/// of `after:`, `before:` and `day:` are replaced, words such as "yesterday" get a `day:` in
-/// addition.
+/// Rewrites a query, which is in UTC, for a time zone: the days of `after:`, `before:` and `day:`
+/// become instants, and words such as "yesterday" add a `day:`.
 #[must_use]
-pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
+pub fn rewrite_for_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
     let (mut out, mut at, mut done, mut plain) = (String::new(), 0, 0, String::new());
     // An invalid query is rejected where it is parsed.
-    while let Ok(Some(token)) = Token::next(text, &mut at) {
+    while let Ok(Some(token)) = QueryToken::parse_next(text, &mut at) {
         let time = match token.member {
             Some(QueryMember::After | QueryMember::Before) => {
-                dates::start(token.text, now, zone).map(|start| start.to_string())
+                dates::parse_start_time(token.text, now, zone).map(|start| start.to_string())
             }
-            Some(QueryMember::Day) => dates::stretch(token.text, now, zone).map(day_filter),
+            Some(QueryMember::Day) => dates::parse_range(token.text, now, zone).map(day_filter),
             None if !token.is_not => {
                 plain.push_str(token.text);
                 plain.push(' ');
@@ -592,7 +597,7 @@ pub fn in_zone(text: &str, now: Timestamp, zone: &TimeZone) -> String {
         done = from + token.text.len();
     }
     out.push_str(text.get(done..).unwrap_or_default());
-    for stretch in dates::seen_from(&plain, now, zone) {
+    for stretch in dates::find_relative_times(&plain, now, zone) {
         out.push_str(" day:");
         out.push_str(&day_filter(stretch));
     }
@@ -604,17 +609,17 @@ fn day_filter((from, to): (Timestamp, Timestamp)) -> String {
     format!("{from}/{to}")
 }
 
-/// Returns the lookup of an entity.
+/// Returns the pattern by which a member finds an entity.
 fn entity_pattern(member: QueryMember, value: &str) -> Pattern {
-    let under = |kind: EntityKind| Pattern::Under(kind.term(value));
+    let under = |kind: EntityKind| Pattern::PathPrefix(kind.term(value));
     match member {
         QueryMember::File => under(EntityKind::File),
         QueryMember::Url => under(EntityKind::Url),
         QueryMember::Symbol => under(EntityKind::Symbol),
-        QueryMember::Error => Pattern::Begins(EntityKind::Error.term(value)),
+        QueryMember::Error => Pattern::Prefix(EntityKind::Error.term(value)),
         QueryMember::Command => under(EntityKind::Command),
-        QueryMember::Person => Pattern::Under(EntityKind::Person.term(&value.to_lowercase())),
+        QueryMember::Person => Pattern::PathPrefix(EntityKind::Person.term(&value.to_lowercase())),
         QueryMember::Package => under(EntityKind::Package),
-        _ => Pattern::Term(super::entities::kind(value)),
+        _ => Pattern::Term(super::entities::kind_term(value)),
     }
 }

@@ -1,4 +1,4 @@
-//! Irregular English forms that stemming does not resolve: a query has *bought*, the log has *buy*.
+//! Irregular English forms that stemming does not resolve, such as *bought*, a form of *buy*.
 //! Forms that are common words of another meaning ("bit", "rose") are left out. It must not stem a
 //! word.
 
@@ -37,10 +37,10 @@ const FORMS: [&str; 286] = [
 ];
 
 /// Returns the base word of a folded word, or the word itself.
-pub(super) fn base(word: &str) -> &str {
+pub(super) fn base_word(word: &str) -> &str {
     let (forms, _) = FORMS.as_chunks::<2>();
-    let place = forms.binary_search_by_key(&word, |[form, _]| form);
-    place.ok().and_then(|place| forms.get(place)).map_or(word, |[_, base]| base)
+    let index = forms.binary_search_by_key(&word, |[form, _]| form);
+    index.ok().and_then(|index| forms.get(index)).map_or(word, |[_, base]| base)
 }
 
 #[cfg(test)]
@@ -48,9 +48,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_irregular_form_of_the_list_is_found() {
+    fn base_word_returns_the_base_of_every_listed_form() {
         let (forms, rest) = FORMS.as_chunks::<2>();
         assert!(rest.is_empty() && forms.is_sorted_by(|[one, _], [next, _]| one < next));
-        assert!(forms.iter().all(|[form, word]| base(form) == *word && base(word) == *word));
+        assert!(forms.iter().all(|[form, base]| [base_word(form), base_word(base)] == [*base; 2]));
     }
 }

@@ -4,7 +4,7 @@
 use unicode_normalization::char::{decompose_compatible, is_combining_mark};
 
 /// Returns true if the character is part of a word.
-pub(super) fn is_word(character: char) -> bool {
+pub(super) fn is_word_char(character: char) -> bool {
     match character.is_ascii() {
         true => character.is_ascii_alphanumeric(),
         false => character.is_alphanumeric() || is_combining_mark(character),
@@ -19,14 +19,14 @@ pub(super) fn is_unspaced(character: char) -> bool {
         | '\u{2e80}'..='\u{d7ff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Returns true if the text is one character of such a script, which can be a word.
-pub(super) fn is_unspaced_one(text: &str) -> bool {
+/// Returns true if the text is one character of a script without spaces, which can be a word.
+pub(super) fn is_lone_unspaced(text: &str) -> bool {
     let mut characters = text.chars();
     characters.next().is_some_and(is_unspaced) && characters.next().is_none()
 }
 
 /// Appends the character in lower case and without accents; a mark alone appends nothing.
-pub(super) fn fold(character: char, folded: &mut String) {
+pub(super) fn fold_char(character: char, folded: &mut String) {
     if character.is_ascii() {
         folded.push(character.to_ascii_lowercase());
         return;
@@ -54,10 +54,10 @@ pub(super) fn fold(character: char, folded: &mut String) {
     }
 }
 
-/// Returns the text in lower case and without accents.
-pub(super) fn lower(text: &str) -> String {
+/// Returns the text in lower case and without accents, for comparison.
+pub(super) fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
-    text.chars().for_each(|character| fold(character, &mut folded));
+    text.chars().for_each(|character| fold_char(character, &mut folded));
     folded
 }
 
@@ -79,7 +79,7 @@ mod tests {
             ("漢字カナ", "漢字カナ"),
         ] {
             let mut folded = String::new();
-            text.chars().for_each(|character| fold(character, &mut folded));
+            text.chars().for_each(|character| fold_char(character, &mut folded));
             assert_eq!(folded, expected, "{text}");
         }
     }

@@ -18,25 +18,25 @@
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 
 use super::{
-    part::{PartError, SessionRef, checksum, section, table, take},
+    part::{PartError, SessionRef, checksum, read, split, to_rows},
     runs::Keep,
 };
 use crate::event::{Position, Range, SessionHash, SessionId, pace};
 
 const MAGIC: [u8; 8] = *b"SLVECTR1";
 const FORMAT: u16 = 1;
-/// Bytes before the checksummed part.
+/// Byte offset of the checksummed bytes.
 const CHECKED_FROM: usize = 16;
 const SESSION_BYTES: usize = 44;
 const ROW_BYTES: usize = 10;
 /// Maximum dimensions of a vector.
 pub const NUMBERS_MAX: usize = 8_192;
-/// Number of candidates selected by their signs.
+/// Maximum candidates that are selected by their signs.
 const CHOSEN_MAX: usize = 1_000;
 
-/// Vectors of one model, to be written.
+/// Vectors of one model under construction.
 #[derive(Debug)]
-pub struct MeaningBuilder {
+pub struct VectorPartBuilder {
     model: String,
     numbers: usize,
     sessions: BTreeMap<SessionHash, VectorsOfSession>,
@@ -49,9 +49,9 @@ struct VectorsOfSession {
     rows: BTreeMap<(u64, u16), Vec<i8>>,
 }
 
-/// A byte string of vectors that has been validated.
+/// Validated bytes of vectors.
 #[derive(Clone, Copy, Debug)]
-pub struct Meaning<'a> {
+pub struct VectorPart<'a> {
     model: &'a [u8],
     numbers: usize,
     sessions: &'a [[u8; SESSION_BYTES]],
@@ -64,7 +64,7 @@ pub struct Meaning<'a> {
 
 /// A passage with a vector near to the requested one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Near {
+pub struct NearPassage {
     /// Hash of its session's incarnation.
     pub hash: SessionHash,
     /// The id of its session.
@@ -73,19 +73,19 @@ pub struct Near {
     pub position: Position,
     /// Number of the piece.
     pub piece: u16,
-    /// The cosine of the two.
+    /// Cosine of its vector and the requested one.
     pub cosine: f32,
 }
 
-impl MeaningBuilder {
-    /// Creates a writer for vectors of that many dimensions of one model.
+impl VectorPartBuilder {
+    /// Creates a builder for vectors of one model with `numbers` dimensions, at most 8 192.
     #[must_use]
     pub fn new(model: &str, numbers: usize) -> Self {
         let numbers = numbers.min(NUMBERS_MAX);
         Self { model: model.to_owned(), numbers, sessions: BTreeMap::new() }
     }
 
-    fn session(&mut self, session: SessionRef<'_>) -> &mut VectorsOfSession {
+    fn session_mut(&mut self, session: SessionRef<'_>) -> &mut VectorsOfSession {
         let new = || VectorsOfSession { id: session.id.to_owned(), ..VectorsOfSession::default() };
         self.sessions.entry(session.hash).or_insert_with(new)
     }
@@ -93,26 +93,26 @@ impl MeaningBuilder {
     /// Adds the vector of a piece; one of another length is ignored.
     pub fn add(&mut self, session: SessionRef<'_>, at: Position, piece: u16, vector: &[f32]) {
         if vector.len() == self.numbers {
-            self.session(session).rows.insert((at.0, piece), quantize(vector));
+            self.session_mut(session).rows.insert((at.0, piece), quantize(vector));
         }
     }
 
-    /// Marks a range as processed.
-    pub fn cover(&mut self, session: SessionRef<'_>, range: Range) {
-        self.session(session).ranges.push(range);
+    /// Marks a range as processed, including events without vectors.
+    pub fn mark_indexed(&mut self, session: SessionRef<'_>, range: Range) {
+        self.session_mut(session).ranges.push(range);
     }
 
-    /// Returns the bytes.
+    /// Returns the encoded vectors, with the checksum.
     #[must_use]
     pub fn finish(self) -> Vec<u8> {
-        let mut made = Sections::default();
+        let mut made = VectorSections::default();
         let mut rows = 0_u32;
         for (hash, session) in self.sessions {
-            let ranges = joined(session.ranges);
+            let ranges = merge_ranges(session.ranges);
             made.sessions.extend(hash.0);
             made.sessions.extend(rows.to_le_bytes());
-            made.sessions.extend(count(made.ranges.len() / 16).to_le_bytes());
-            made.sessions.extend(count(made.names.len()).to_le_bytes());
+            made.sessions.extend(to_u32(made.ranges.len() / 16).to_le_bytes());
+            made.sessions.extend(to_u32(made.names.len()).to_le_bytes());
             made.names.extend(session.id.as_bytes());
             for range in ranges {
                 made.ranges.extend([range.from, range.to].iter().flat_map(|at| at.0.to_le_bytes()));
@@ -121,7 +121,7 @@ impl MeaningBuilder {
                 rows += 1;
                 made.rows.extend(position.to_le_bytes());
                 made.rows.extend(piece.to_le_bytes());
-                made.signs.extend(signs(&numbers));
+                made.signs.extend(pack_signs(&numbers));
                 made.numbers.extend(numbers.iter().map(|number| number.cast_unsigned()));
             }
         }
@@ -134,22 +134,22 @@ impl MeaningBuilder {
         for number in
             [self.model.len(), sessions, ranges, made.rows.len() / ROW_BYTES, made.names.len()]
         {
-            bytes.extend(count(number).to_le_bytes());
+            bytes.extend(to_u32(number).to_le_bytes());
         }
         bytes.extend(self.model.as_bytes());
-        let Sections { sessions, ranges, rows, names, signs, numbers } = made;
+        let VectorSections { sessions, ranges, rows, names, signs, numbers } = made;
         for part in [sessions, ranges, rows, names, signs, numbers] {
             bytes.extend(part);
         }
         let sum = checksum(bytes.get(CHECKED_FROM..).unwrap_or_default());
-        let place = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
-        place.expect("the header was written").copy_from_slice(&sum.to_le_bytes());
+        let sum_bytes = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
+        sum_bytes.expect("the header was written").copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 }
 
 #[derive(Default)]
-struct Sections {
+struct VectorSections {
     sessions: Vec<u8>,
     ranges: Vec<u8>,
     rows: Vec<u8>,
@@ -158,12 +158,12 @@ struct Sections {
     numbers: Vec<u8>,
 }
 
-fn count(number: usize) -> u32 {
+fn to_u32(number: usize) -> u32 {
     u32::try_from(number).expect("vectors are far smaller than four gigabytes")
 }
 
-/// Joins ranges that touch or overlap, ascending.
-fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
+/// Returns the ranges ascending; those that touch or overlap are merged.
+fn merge_ranges(mut ranges: Vec<Range>) -> Vec<Range> {
     ranges.sort_unstable_by_key(|range| range.from);
     let mut joined: Vec<Range> = Vec::new();
     for range in ranges {
@@ -175,7 +175,7 @@ fn joined(mut ranges: Vec<Range>) -> Vec<Range> {
     joined
 }
 
-/// Scales the numbers to a byte each, the largest to 127.
+/// Scales the numbers of a vector to one byte each, the one of the largest magnitude to 127.
 fn quantize(vector: &[f32]) -> Vec<i8> {
     let most = vector.iter().fold(0_f32, |most, number| most.max(number.abs()));
     let scale = if most > 0.0 && most.is_finite() { 127.0 / most } else { 0.0 };
@@ -183,35 +183,35 @@ fn quantize(vector: &[f32]) -> Vec<i8> {
     vector.iter().map(|number| (number * scale).round() as i8).collect()
 }
 
-fn signs(numbers: &[i8]) -> impl Iterator<Item = u8> {
+fn pack_signs(numbers: &[i8]) -> impl Iterator<Item = u8> {
     let bits = |eight: &[i8]| {
         eight.iter().enumerate().fold(0_u8, |bits, (at, one)| bits | u8::from(*one < 0) << at)
     };
     numbers.chunks(8).map(bits)
 }
 
-/// Merges byte strings, restricted to what `keep` returns; `None` when their vectors differ in
-/// model or length.
+/// Merges encoded vectors of the positions that `keep` returns; `None` if they differ in model or
+/// length.
 #[must_use]
-pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> {
-    let model = parts.first().map_or("", Meaning::model);
+pub fn merge_meaning(parts: &[VectorPart<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> {
+    let model = parts.first().map_or("", VectorPart::model);
     let filled = || parts.iter().filter(|part| !part.is_empty());
     let numbers = filled().next().map_or(0, |part| part.numbers);
     if parts.iter().any(|part| part.model() != model) || filled().any(|one| one.numbers != numbers)
     {
         return None;
     }
-    let mut made = MeaningBuilder::new(model, numbers);
+    let mut made = VectorPartBuilder::new(model, numbers);
     for part in parts {
-        for (index, (session, ranges)) in part.holds().enumerate() {
+        for (index, (session, ranges)) in part.processed_ranges().enumerate() {
             for range in ranges.into_iter().flat_map(|range| keep(session, range)) {
-                made.cover(session, range);
-                for row in part.rows_of(index) {
+                made.mark_indexed(session, range);
+                for row in part.row_range(index) {
                     pace::step();
-                    let Some((position, piece)) = part.row(row) else { continue };
+                    let Some((position, piece)) = part.position_and_piece(row) else { continue };
                     if range.contains(position) {
                         let numbers = part.vector(row).collect();
-                        made.session(session).rows.insert((position.0, piece), numbers);
+                        made.session_mut(session).rows.insert((position.0, piece), numbers);
                     }
                 }
             }
@@ -220,13 +220,13 @@ pub fn merge_meaning(parts: &[Meaning<'_>], keep: &Keep<'_>) -> Option<Vec<u8>> 
     Some(made.finish())
 }
 
-impl<'a> Meaning<'a> {
+impl<'a> VectorPart<'a> {
     /// Validates the bytes and locates the tables in them.
     ///
     /// # Errors
     /// [`PartError`].
     pub fn read(bytes: &'a [u8]) -> Result<Self, PartError> {
-        let found = Self::trusted(bytes)?;
+        let found = Self::from_trusted(bytes)?;
         let body = bytes.get(CHECKED_FROM..).unwrap_or_default();
         let sum = bytes.get(CHECKED_FROM - 4..CHECKED_FROM).unwrap_or_default();
         let is_whole = sum == checksum(body).to_le_bytes();
@@ -237,32 +237,32 @@ impl<'a> Meaning<'a> {
     ///
     /// # Errors
     /// [`PartError`].
-    pub fn trusted(bytes: &'a [u8]) -> Result<Self, PartError> {
+    pub fn from_trusted(bytes: &'a [u8]) -> Result<Self, PartError> {
         let mut head = bytes;
-        if take::<8>(&mut head) != Some(MAGIC) {
+        if read::<8>(&mut head) != Some(MAGIC) {
             return Err(PartError::Foreign);
         }
-        let mut short = || take::<2>(&mut head).map(u16::from_le_bytes).ok_or(PartError::Damaged);
+        let mut short = || read::<2>(&mut head).map(u16::from_le_bytes).ok_or(PartError::Damaged);
         let (format, numbers) = (short()?, short()?);
         if format != FORMAT {
             return Err(PartError::Version { format, lexicon: 0 });
         }
-        take::<4>(&mut head).ok_or(PartError::Damaged)?;
+        read::<4>(&mut head).ok_or(PartError::Damaged)?;
         Self::locate_tables(head, usize::from(numbers)).ok_or(PartError::Damaged)
     }
 
     fn locate_tables(mut rest: &'a [u8], numbers: usize) -> Option<Self> {
         let mut count =
-            || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
+            || Some(usize::try_from(u32::from_le_bytes(read(&mut rest)?)).unwrap_or(usize::MAX));
         let (model, sessions, ranges, rows, names) =
             (count()?, count()?, count()?, count()?, count()?);
-        let mut part = |count: usize, bytes: usize| section(&mut rest, count.checked_mul(bytes)?);
+        let mut part = |count: usize, bytes: usize| split(&mut rest, count.checked_mul(bytes)?);
         let found = Self {
             model: part(model, 1)?,
             numbers,
-            sessions: table(part(sessions, SESSION_BYTES)?)?,
-            ranges: table(part(ranges, 16)?)?,
-            rows: table(part(rows, ROW_BYTES)?)?,
+            sessions: to_rows(part(sessions, SESSION_BYTES)?)?,
+            ranges: to_rows(part(ranges, 16)?)?,
+            rows: to_rows(part(rows, ROW_BYTES)?)?,
             names: part(names, 1)?,
             signs: part(rows, numbers.div_ceil(8))?,
             bytes: part(rows, numbers)?,
@@ -278,33 +278,33 @@ impl<'a> Meaning<'a> {
 
     /// Returns the dimensions of each vector.
     #[must_use]
-    pub fn numbers(&self) -> usize {
+    pub fn dimensions(&self) -> usize {
         self.numbers
     }
 
-    /// Returns the number of its vectors.
+    /// Returns the number of vectors.
     #[must_use]
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns true if it has no vector; it may still hold ranges.
+    /// Returns true if there is no vector; there may still be processed ranges.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Returns the processed positions: for each session its ranges, ascending.
-    pub fn holds(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
+    /// Returns for each session its processed ranges, ascending.
+    pub fn processed_ranges(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
         let part = *self;
         let of = move |index: usize| {
             let hash = part.sessions.get(index)?.first_chunk::<32>()?;
-            let [_, to, end] = part.session(index + 1);
-            let [_, from, begin] = part.session(index);
+            let [_, to, end] = part.session_starts(index + 1);
+            let [_, from, begin] = part.session_starts(index);
             let name = part.names.get(begin..end).unwrap_or_default();
             let ranges = part.ranges.get(from..to).unwrap_or_default().iter().map(|row| {
                 let mut rest = row.as_slice();
-                let mut next = || Position(take(&mut rest).map_or(0, u64::from_le_bytes));
+                let mut next = || Position(read(&mut rest).map_or(0, u64::from_le_bytes));
                 Range::new(next(), next())
             });
             let id = std::str::from_utf8(name).unwrap_or_default();
@@ -313,25 +313,25 @@ impl<'a> Meaning<'a> {
         (0..self.sessions.len()).filter_map(of)
     }
 
-    /// Returns first row, first range and first byte of the name of a session.
-    fn session(&self, index: usize) -> [usize; 3] {
+    /// Returns the indexes of the first row, range and name byte of a session.
+    fn session_starts(&self, index: usize) -> [usize; 3] {
         let Some(row) = self.sessions.get(index) else {
             return [self.rows.len(), self.ranges.len(), self.names.len()];
         };
         let mut rest = row.get(32..).unwrap_or_default();
-        let mut next = || take(&mut rest).map_or(0, u32::from_le_bytes) as usize;
+        let mut next = || read(&mut rest).map_or(0, u32::from_le_bytes) as usize;
         [next(), next(), next()]
     }
 
-    fn rows_of(&self, index: usize) -> std::ops::Range<usize> {
-        let ([from, ..], [to, ..]) = (self.session(index), self.session(index + 1));
+    fn row_range(&self, index: usize) -> std::ops::Range<usize> {
+        let ([from, ..], [to, ..]) = (self.session_starts(index), self.session_starts(index + 1));
         from..to.min(self.rows.len())
     }
 
-    fn row(&self, row: usize) -> Option<(Position, u16)> {
+    fn position_and_piece(&self, row: usize) -> Option<(Position, u16)> {
         let mut rest = self.rows.get(row)?.as_slice();
-        let position = Position(u64::from_le_bytes(take(&mut rest)?));
-        Some((position, u16::from_le_bytes(take(&mut rest)?)))
+        let position = Position(u64::from_le_bytes(read(&mut rest)?));
+        Some((position, u16::from_le_bytes(read(&mut rest)?)))
     }
 
     fn vector(&self, row: usize) -> impl Iterator<Item = i8> + use<'a> {
@@ -348,23 +348,23 @@ impl<'a> Meaning<'a> {
     }
 }
 
-/// Returns the passages of all parts with the nearest vectors, restricted to what `keep` returns,
-/// the nearest first: at most 1 000. Parts with vectors of another length are skipped.
+/// Returns the passages with the nearest vectors among the positions that `keep` returns, nearest
+/// first, at most 1 000. Parts with vectors of another length are skipped.
 #[must_use]
-pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
+pub fn nearest(parts: &[VectorPart<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<NearPassage> {
     let wanted = quantize(vector);
-    let signs: Vec<u8> = signs(&wanted).collect();
+    let signs: Vec<u8> = pack_signs(&wanted).collect();
     let mut chosen: BinaryHeap<(u32, usize, usize, usize)> = BinaryHeap::new();
-    let of_length = |part: &&Meaning<'_>| part.numbers == vector.len();
+    let of_length = |part: &&VectorPart<'_>| part.numbers == vector.len();
     for (at, part) in parts.iter().enumerate().filter(|(_, part)| of_length(part)) {
-        for (session, (name, ranges)) in part.holds().enumerate() {
+        for (session, (name, ranges)) in part.processed_ranges().enumerate() {
             let kept: Vec<Range> = ranges.into_iter().flat_map(|range| keep(name, range)).collect();
             if kept.is_empty() {
                 continue;
             }
-            for row in part.rows_of(session) {
+            for row in part.row_range(session) {
                 pace::step();
-                let position = part.row(row).map(|(position, _)| position);
+                let position = part.position_and_piece(row).map(|(position, _)| position);
                 if position.is_some_and(|at| kept.iter().any(|range| range.contains(at))) {
                     chosen.push((part.hamming_distance(row, &signs), at, session, row));
                 }
@@ -377,18 +377,18 @@ pub fn nearest(parts: &[Meaning<'_>], vector: &[f32], keep: &Keep<'_>) -> Vec<Ne
     let mut seen = HashSet::new();
     let near = chosen.into_iter().filter_map(|(_, at, session, row)| {
         let part = parts.get(at)?;
-        let (position, piece) = part.row(row)?;
+        let (position, piece) = part.position_and_piece(row)?;
         pace::steps(1 + session);
-        let (name, _) = part.holds().nth(session)?;
+        let (name, _) = part.processed_ranges().nth(session)?;
         let is_new = seen.insert((name.hash, position, piece));
         let session = SessionId::new(name.id).ok().filter(|_| is_new)?;
         let cosine = cosine(&wanted, part.vector(row));
-        Some(Near { hash: name.hash, session, position, piece, cosine })
+        Some(NearPassage { hash: name.hash, session, position, piece, cosine })
     });
-    let mut near: Vec<Near> = near.collect();
-    let place = |one: &Near| (one.hash, one.position, one.piece);
+    let mut near: Vec<NearPassage> = near.collect();
+    let key = |one: &NearPassage| (one.hash, one.position, one.piece);
     near.sort_by(|one, other| {
-        other.cosine.total_cmp(&one.cosine).then_with(|| place(one).cmp(&place(other)))
+        other.cosine.total_cmp(&one.cosine).then_with(|| key(one).cmp(&key(other)))
     });
     near
 }
@@ -413,11 +413,11 @@ mod tests {
         SessionRef { hash: SessionHash([byte; 32]), id: if byte == 1 { "one" } else { "two" } }
     }
 
-    fn two() -> Vec<u8> {
-        let mut made = MeaningBuilder::new("model", 9);
-        made.cover(session(2), Range::new(Position(0), Position(4)));
-        made.cover(session(1), Range::new(Position(5), Position(9)));
-        made.cover(session(1), Range::new(Position(0), Position(5)));
+    fn bytes_of_two_sessions() -> Vec<u8> {
+        let mut made = VectorPartBuilder::new("model", 9);
+        made.mark_indexed(session(2), Range::new(Position(0), Position(4)));
+        made.mark_indexed(session(1), Range::new(Position(5), Position(9)));
+        made.mark_indexed(session(1), Range::new(Position(0), Position(5)));
         let axis = |at: usize| {
             let mut vector = [0.1_f32; 9];
             vector[at] = -1.0;
@@ -430,52 +430,52 @@ mod tests {
         made.finish()
     }
 
-    fn places(near: &[Near]) -> Vec<(String, u64, u16)> {
+    fn hit_keys(near: &[NearPassage]) -> Vec<(String, u64, u16)> {
         near.iter().map(|one| (one.session.to_string(), one.position.0, one.piece)).collect()
     }
 
     #[test]
-    fn the_nearest_vectors_that_pass_the_filter_are_found() {
-        let bytes = two();
-        let part = Meaning::read(&bytes).expect("whole");
+    fn nearest_returns_the_kept_vectors_by_distance_and_skips_other_lengths() {
+        let bytes = bytes_of_two_sessions();
+        let part = VectorPart::read(&bytes).expect("whole");
         assert_eq!((part.model(), part.len()), ("model", 3));
-        let holds: Vec<_> = part.holds().map(|(session, ranges)| (session.id, ranges)).collect();
+        let kept: Vec<_> = part.processed_ranges().map(|(of, ranges)| (of.id, ranges)).collect();
         let to = |to: u64| vec![Range::new(Position(0), Position(to))];
-        assert_eq!(holds, [("one", to(9)), ("two", to(4))]);
+        assert_eq!(kept, [("one", to(9)), ("two", to(4))]);
         let mut wanted = [0.1; 9];
         wanted[2] = -0.9;
         wanted[1] = -0.4;
         let all = |_: SessionRef<'_>, range: Range| vec![range];
         let near = nearest(&[part], &wanted, &all);
         let expected = [("one", 7, 1), ("one", 7, 0), ("two", 3, 0)];
-        assert_eq!(places(&near), expected.map(|(id, at, piece)| (id.to_owned(), at, piece)));
+        assert_eq!(hit_keys(&near), expected.map(|(id, at, piece)| (id.to_owned(), at, piece)));
         assert!(near[0].cosine > 0.8 && near[2].cosine < 0.4, "{near:?}");
-        // A passage in two parts is found once; a vector of another length finds none.
+        // A passage in two parts is returned once; for a vector of another length none is.
         assert_eq!(nearest(&[part, part], &wanted, &all), near);
         assert_eq!(nearest(&[part], &wanted[..8], &all), []);
         let other = |session: SessionRef<'_>, range: Range| match session.id {
             "one" => Vec::new(),
             _ => vec![range],
         };
-        assert_eq!(places(&nearest(&[part], &wanted, &other)).len(), 1);
+        assert_eq!(hit_keys(&nearest(&[part], &wanted, &other)).len(), 1);
         let left = merge_meaning(&[part], &other).expect("one model");
-        let left = Meaning::read(&left).expect("whole");
-        assert_eq!((left.len(), left.holds().count()), (1, 1));
+        let left = VectorPart::read(&left).expect("whole");
+        assert_eq!((left.len(), left.processed_ranges().count()), (1, 1));
         assert_eq!(merge_meaning(&[part, part], &all), Some(bytes.clone()));
-        let foreign = MeaningBuilder::new("another", 9).finish();
-        let foreign = Meaning::read(&foreign).expect("whole");
+        let foreign = VectorPartBuilder::new("another", 9).finish();
+        let foreign = VectorPart::read(&foreign).expect("whole");
         assert_eq!(merge_meaning(&[part, foreign], &all), None);
     }
 
     #[test]
     fn altered_or_truncated_bytes_are_rejected_or_searched_without_panic() {
-        let bytes = two();
+        let bytes = bytes_of_two_sessions();
         for at in 0..bytes.len() {
-            assert!(Meaning::read(&bytes[..at]).is_err(), "cut at {at}");
+            assert!(VectorPart::read(&bytes[..at]).is_err(), "cut at {at}");
             let mut changed = bytes.clone();
             changed[at] ^= 0x41;
-            assert!(Meaning::read(&changed).is_err(), "changed at {at}");
-            if let Ok(part) = Meaning::trusted(&changed) {
+            assert!(VectorPart::read(&changed).is_err(), "changed at {at}");
+            if let Ok(part) = VectorPart::from_trusted(&changed) {
                 let _ = nearest(&[part], &[0.5; 9], &|_, range| vec![range]);
                 let _ = merge_meaning(&[part], &|_, range| vec![range]);
             }
@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zero_or_nan_vector_is_near_to_no_vector() {
+    fn a_zero_or_nan_vector_is_quantized_to_zeros_and_has_cosine_zero() {
         assert_eq!(quantize(&[0.0, 0.0]), [0, 0]);
         assert_eq!(quantize(&[f32::NAN, 1.0]), [0, 127]);
         assert_eq!(quantize(&[f32::INFINITY, 1.0]), [0, 0]);

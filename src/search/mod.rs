@@ -1,7 +1,7 @@
-//! SEARCH: looking up events by words. Events are split into passages, a query and the passages
-//! into terms, and passages are ranked by BM25: in one session while it is read, or in an index of
-//! many. Pure functions: no I/O, no clock, no error but an invalid query or invalid bytes. It must
-//! not read a store or depend on where passages come from: a caller passes them in.
+//! SEARCH: finding events by words. Events are split into passages, queries and passages into
+//! terms, and passages are ranked by BM25: in one session while it is read, or in an index of many
+//! sessions. Pure functions: no I/O, no clock, no error but an invalid query or invalid bytes. It
+//! must not read a store or depend on where passages come from: a caller passes them in.
 
 mod best;
 mod bm25;
@@ -29,17 +29,22 @@ mod vector;
 
 pub use best::{HitOrder, score};
 pub use build::{PartBuilder, merge};
-pub use dates::start as start_of;
+pub use dates::parse_start_time;
 pub use entities::EntityKind;
-pub use grammar::{Beside, Choice, Filters, SearchQuery, in_zone};
-pub use meaning::{Meaning, MeaningBuilder, NUMBERS_MAX, Near, merge_meaning, nearest};
-pub use named::{Counted, Named, NamedIn, OfDay, by_day, named, named_weight, naming};
+pub use grammar::{CallerFilters, Filters, ParsedQuery, ValueFilter, rewrite_for_zone};
+pub use meaning::{
+    NUMBERS_MAX, NearPassage, VectorPart, VectorPartBuilder, merge_meaning, nearest,
+};
+pub use named::{
+    DayCounts, EventsByDay, NamedEntities, NamedEntity, count_by_day, count_entities,
+    counting_bounds, find_naming_sessions,
+};
 pub use part::{Part, PartError, SessionRef};
-pub use passages::{Field, Passage, passages};
-pub use query::{Fault, Query, QueryError};
-pub use rank::{Best, Match, Ranking, weight};
+pub use passages::{Passage, PassageField, visit_passages};
+pub use query::{Query, QueryError, QueryFault};
+pub use rank::{BestMatches, Match, Ranking, field_weight};
 pub use runs::Keep;
-pub use score::{Hit, Ranked, rank};
-pub use snippet::{Snippet, snippet};
+pub use score::{RankedHits, SearchHit, rank};
+pub use snippet::{PassageSnippet, extract_snippet};
 pub use text::EventText;
 pub use vector::{DIMENSIONS, Rarity, Vector};

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::{
     entities::EntityKind,
     packed::Postings,
-    part::{Part, Terms},
+    part::{Part, TermIter},
     runs::{Keep, Runs},
 };
 use crate::{
@@ -17,24 +17,23 @@ use crate::{
 /// Maximum names, and maximum pairs of a name and a session, that are counted; others are ignored.
 const NAMES_MAX: usize = 100_000;
 const PAIRS_MAX: usize = 2_000_000;
-/// Number of the latest days of which sessions are counted.
+/// Maximum days that are counted separately, the latest ones.
 const DAYS_MAX: usize = 400;
-/// Estimated names per passage; estimated bytes of a counted name, pair and passage.
+/// Estimated names per passage; estimated bytes of memory for a counted name, pair and passage.
 const NAMES_OF_A_PASSAGE: usize = 100;
 const NAME_BYTES: usize = 400;
 const PAIR_BYTES: usize = 12;
 const PASSAGE_BYTES: usize = 4;
-/// Milliseconds of a day.
 const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// An entity that events name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its kind.
+pub struct NamedEntity {
+    /// Kind of the entity.
     pub kind: EntityKind,
-    /// Its name.
+    /// Name of the entity.
     pub name: String,
-    /// Number of sessions with such events.
+    /// Number of sessions with events that name it.
     pub sessions: u64,
     /// Number of events that name it.
     pub count: u64,
@@ -46,17 +45,17 @@ pub struct Named {
 
 /// Entities in events of some sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamedIn {
+pub struct NamedEntities {
     /// Entities by kind and name.
-    pub named: Vec<Named>,
-    /// True if some were left out.
+    pub named: Vec<NamedEntity>,
+    /// True if the limit of names or of pairs was reached, so that some were left out.
     pub limited: bool,
 }
 
 /// Counts of a day.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OfDay {
-    /// Number of sessions with such events.
+pub struct DayCounts {
+    /// Number of sessions with events of the day.
     pub sessions: u64,
     /// Number of events.
     pub events: u64,
@@ -66,20 +65,20 @@ pub struct OfDay {
 
 /// Events by day.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct EventsByDay {
     /// Counts by days since 1970, for the latest 400 days with events.
-    pub days: BTreeMap<i64, OfDay>,
+    pub days: BTreeMap<i64, DayCounts>,
     /// Events and words of earlier days.
-    pub before: OfDay,
+    pub before: DayCounts,
     /// Number of sessions on all days.
     pub sessions: u64,
 }
 
-/// The kept passages, each with its session.
+/// The passages that a filter keeps, each with its session.
 struct KeptPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     ids: Vec<&'a str>,
-    /// Session by part and passage, or none.
+    /// Index in `ids` by part and passage; `NONE` for a passage that is not kept.
     sessions: Vec<Vec<u32>>,
     since: Option<Timestamp>,
 }
@@ -99,8 +98,8 @@ impl<'a, 'p> KeptPassages<'a, 'p> {
         Self { parts, ids, sessions, since }
     }
 
-    /// Calls `visit` with the session, the position and the time of each kept passage of these.
-    fn each(
+    /// Calls `visit` with session, position and time of each kept passage of a part's postings.
+    fn for_each_passage(
         &self,
         part: usize,
         postings: Postings<'_>,
@@ -109,7 +108,7 @@ impl<'a, 'p> KeptPassages<'a, 'p> {
         let (Some(of), Some(sessions)) = (self.parts.get(part), self.sessions.get(part)) else {
             return;
         };
-        postings.each(|passage, _| {
+        postings.for_each(|passage, _| {
             pace::step();
             let session = sessions.get(passage).copied().unwrap_or(NONE);
             let Some(row) = of.row(passage).filter(|_| session != NONE) else { return };
@@ -122,19 +121,19 @@ impl<'a, 'p> KeptPassages<'a, 'p> {
 }
 
 impl KeptPassages<'_, '_> {
-    fn naming(&self, kind: EntityKind, names: &[String]) -> Vec<NamedInSession> {
-        struct Count {
+    fn find_sessions(&self, kind: EntityKind, names: &[String]) -> Vec<NamedInSession> {
+        struct NameCount {
             events: u64,
             before: u64,
             last: Timestamp,
         }
-        let mut found: HashMap<u32, Count> = HashMap::new();
+        let mut found: HashMap<u32, NameCount> = HashMap::new();
         for name in names {
             let term = kind.term(name);
             for (number, part) in self.parts.iter().enumerate() {
-                let Some(postings) = part.find(term.as_bytes()) else { continue };
-                self.each(number, postings, |session, position, at| {
-                    let new = Count { events: 0, before: u64::MAX, last: at };
+                let Some(postings) = part.find_postings(term.as_bytes()) else { continue };
+                self.for_each_passage(number, postings, |session, position, at| {
+                    let new = NameCount { events: 0, before: u64::MAX, last: at };
                     let count = found.entry(session).or_insert(new);
                     // Pieces of one event are adjacent.
                     count.events += u64::from(count.before != position);
@@ -142,11 +141,11 @@ impl KeptPassages<'_, '_> {
                 });
             }
         }
-        let naming = |(session, Count { events, last, .. }): (u32, Count)| {
+        let in_session = |(session, NameCount { events, last, .. }): (u32, NameCount)| {
             let session = SessionId::new(self.ids.get(session as usize)?).ok()?;
             Some(NamedInSession { session, count: events, last_at: last })
         };
-        let mut found: Vec<NamedInSession> = found.into_iter().filter_map(naming).collect();
+        let mut found: Vec<NamedInSession> = found.into_iter().filter_map(in_session).collect();
         found.sort_by(|one, other| {
             (other.last_at, &one.session).cmp(&(one.last_at, &other.session))
         });
@@ -154,42 +153,43 @@ impl KeptPassages<'_, '_> {
     }
 }
 
-/// Counts of an entity.
-struct Tally {
+/// Counts and times of an entity.
+struct EntityTally {
     sessions: HashSet<u32>,
     count: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
-/// Counts entities of these kinds in the kept passages since a time. `same` maps a name to the one
-/// under which it is counted.
+/// Counts the entities of these kinds in the kept passages from `since` on. `same` maps a name to
+/// the name under which it is counted.
 #[must_use]
-pub fn named(
+pub fn count_entities(
     parts: &[Part<'_>],
     kinds: &[EntityKind],
     keep: &Keep<'_>,
     since: Option<Timestamp>,
     same: &dyn Fn(EntityKind, String) -> String,
-) -> NamedIn {
+) -> NamedEntities {
     let kept = KeptPassages::new(parts, keep, since);
-    let mut found: BTreeMap<(EntityKind, String), Tally> = BTreeMap::new();
+    let mut found: BTreeMap<(EntityKind, String), EntityTally> = BTreeMap::new();
     let (mut limited, mut pairs) = (false, 0);
     for kind in kinds {
         let prefix = kind.prefix();
         for (number, part) in parts.iter().enumerate() {
-            let mut terms: Terms<'_> = part.terms_from(prefix.as_bytes());
+            let mut terms: TermIter<'_> = part.terms_from(prefix.as_bytes());
             while let Some(postings) = terms.next() {
                 pace::step();
                 let Ok(term) = std::str::from_utf8(&terms.term) else { continue };
                 if !term.starts_with(&prefix) {
                     break;
                 }
-                let Some(name) = kind.name(term) else { continue };
-                let mut tally: Option<Tally> = None;
+                let Some(name) = kind.entity_name(term) else { continue };
+                let mut tally: Option<EntityTally> = None;
                 let mut before = None;
-                kept.each(number, postings, |session, position, at| {
-                    let new = Tally { sessions: HashSet::new(), count: 0, first: at, last: at };
+                kept.for_each_passage(number, postings, |session, position, at| {
+                    let new =
+                        EntityTally { sessions: HashSet::new(), count: 0, first: at, last: at };
                     let tally = tally.get_or_insert(new);
                     tally.sessions.insert(session);
                     // Pieces of one event are adjacent.
@@ -205,11 +205,11 @@ pub fn named(
                     limited = true;
                     continue;
                 }
-                add(&mut found, key, tally);
+                merge(&mut found, key, tally);
             }
         }
     }
-    let row = |((kind, name), tally): ((EntityKind, String), Tally)| Named {
+    let row = |((kind, name), tally): ((EntityKind, String), EntityTally)| NamedEntity {
         kind,
         name,
         sessions: tally.sessions.len() as u64,
@@ -217,10 +217,14 @@ pub fn named(
         first_at: tally.first,
         last_at: tally.last,
     };
-    NamedIn { named: found.into_iter().map(row).collect(), limited }
+    NamedEntities { named: found.into_iter().map(row).collect(), limited }
 }
 
-fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, String), new: Tally) {
+fn merge(
+    found: &mut BTreeMap<(EntityKind, String), EntityTally>,
+    key: (EntityKind, String),
+    new: EntityTally,
+) {
     match found.get_mut(&key) {
         None => drop(found.insert(key, new)),
         Some(known) => {
@@ -232,40 +236,40 @@ fn add(found: &mut BTreeMap<(EntityKind, String), Tally>, key: (EntityKind, Stri
     }
 }
 
-/// Returns bounds for counting in that many passages: the number of names, and their bytes.
+/// Returns upper bounds for counting in `passages` passages: names, and bytes of memory.
 #[must_use]
-pub fn named_weight(passages: usize) -> (usize, usize) {
+pub fn counting_bounds(passages: usize) -> (usize, usize) {
     let all = passages.saturating_mul(NAMES_OF_A_PASSAGE);
     let (names, pairs) = (all.min(NAMES_MAX), all.min(PAIRS_MAX));
     (names, names * NAME_BYTES + pairs * PAIR_BYTES + passages.saturating_mul(PASSAGE_BYTES))
 }
 
-/// Returns, for each entity, the sessions whose kept passages have one of its names: at most
-/// `limit`, the latest first.
+/// Returns, for each wanted entity, the sessions whose kept passages have one of its names: at most
+/// `most`, the latest first.
 #[must_use]
-pub fn naming(
+pub fn find_naming_sessions(
     parts: &[Part<'_>],
     wanted: &[(EntityKind, Vec<String>)],
     keep: &Keep<'_>,
     most: usize,
 ) -> Vec<Vec<NamedInSession>> {
     let kept = KeptPassages::new(parts, keep, None);
-    let naming = |(kind, names): &(EntityKind, Vec<String>)| {
-        let mut found = kept.naming(*kind, names);
+    let in_session = |(kind, names): &(EntityKind, Vec<String>)| {
+        let mut found = kept.find_sessions(*kind, names);
         found.truncate(most);
         found.shrink_to_fit();
         found
     };
-    wanted.iter().map(naming).collect()
+    wanted.iter().map(in_session).collect()
 }
 
-/// Counts the kept passages by day, since a time.
+/// Counts the events and words of the kept passages by day, from `since` on.
 #[must_use]
-pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> Counted {
+pub fn count_by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> EventsByDay {
     let kept = KeptPassages::new(parts, keep, since);
     let mut all: HashSet<u32> = HashSet::new();
-    let mut days: BTreeMap<i64, (HashSet<u32>, OfDay)> = BTreeMap::new();
-    let mut before_them = OfDay::default();
+    let mut days: BTreeMap<i64, (HashSet<u32>, DayCounts)> = BTreeMap::new();
+    let mut before_them = DayCounts::default();
     for (part, sessions) in parts.iter().zip(&kept.sessions) {
         let mut before = None;
         for (passage, session) in sessions.iter().enumerate().filter(|(_, one)| **one != NONE) {
@@ -289,9 +293,9 @@ pub fn by_day(parts: &[Part<'_>], keep: &Keep<'_>, since: Option<Timestamp>) -> 
             }
         }
     }
-    let day = |(day, (sessions, of)): (i64, (HashSet<u32>, OfDay))| {
-        (day, OfDay { sessions: sessions.len() as u64, ..of })
+    let day = |(day, (sessions, of)): (i64, (HashSet<u32>, DayCounts))| {
+        (day, DayCounts { sessions: sessions.len() as u64, ..of })
     };
     let days = days.into_iter().map(day).collect();
-    Counted { days, before: before_them, sessions: all.len() as u64 }
+    EventsByDay { days, before: before_them, sessions: all.len() as u64 }
 }

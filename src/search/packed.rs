@@ -12,13 +12,13 @@
 //!
 //! Bits are stored from the lowest of a byte up. A list starts at a byte boundary.
 
-/// Bits of the header.
+/// Bits of the header of a list.
 const HEAD: u32 = 6;
 /// Header bit: some passage has the term more than once.
 const HAS_COUNTS: u64 = 1 << 5;
 /// Number of one bits after which the whole number follows.
 const ONES: u32 = 16;
-/// Bits of such a number.
+/// Bits of a number that is written whole.
 const WHOLE: u32 = ONES + u32::BITS;
 
 /// Postings of a term.
@@ -26,26 +26,26 @@ const WHOLE: u32 = ONES + u32::BITS;
 pub(super) struct Postings<'a> {
     /// Number of passages.
     pub(super) passages: u32,
-    /// Bytes that start with the list.
+    /// Bytes that start with the list; more may follow.
     bytes: &'a [u8],
 }
 
 impl<'a> Postings<'a> {
-    /// Reads the list of that many passages at the start of the bytes; the rest is ignored.
+    /// Creates a reader of the list of `passages` passages with which the bytes start.
     pub(super) fn new(passages: u32, bytes: &'a [u8]) -> Self {
         Self { passages, bytes }
     }
 
-    /// Returns the bytes of the list.
-    pub(super) fn bytes(self) -> usize {
-        self.each(|_, _| {})
+    /// Returns the length of the encoded list in bytes.
+    pub(super) fn byte_len(self) -> usize {
+        self.for_each(|_, _| {})
     }
 
-    /// Calls `visit` with each passage and the frequency of the term in it. Returns the bytes of
-    /// the list.
-    pub(super) fn each(self, mut visit: impl FnMut(usize, u32)) -> usize {
-        let mut bits = Bits { bytes: self.bytes, at: 0 };
-        let head = bits.next();
+    /// Calls `visit` with each passage and the frequency of the term in it. Returns the length of
+    /// the encoded list in bytes.
+    pub(super) fn for_each(self, mut visit: impl FnMut(usize, u32)) -> usize {
+        let mut bits = BitReader { bytes: self.bytes, at: 0 };
+        let head = bits.peek();
         bits.at += HEAD as usize;
         let (low, has_counts) = ((head & 0x1f) as u32, head & HAS_COUNTS != 0);
         let (mut passage, end) = (0_usize, self.bytes.len() * 8);
@@ -53,8 +53,8 @@ impl<'a> Postings<'a> {
             if bits.at >= end {
                 break;
             }
-            let next = bits.next();
-            let (gap, used) = number(next, low);
+            let next = bits.peek();
+            let (gap, used) = decode_number(next, low);
             passage = passage.saturating_add(gap as usize);
             bits.at += used as usize;
             let mut count = 1;
@@ -62,7 +62,7 @@ impl<'a> Postings<'a> {
                 if next >> used & 1 == 0 {
                     bits.at += 1;
                 } else {
-                    let (more, used) = number(bits.next(), 0);
+                    let (more, used) = decode_number(bits.peek(), 0);
                     bits.at += used as usize;
                     count = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
                 }
@@ -75,7 +75,7 @@ impl<'a> Postings<'a> {
 }
 
 /// Decodes the number at the start of the bits; returns it and its length in bits, at most 48.
-fn number(bits: u64, low: u32) -> (u64, u32) {
+fn decode_number(bits: u64, low: u32) -> (u64, u32) {
     let ones = bits.trailing_ones();
     if ones < ONES {
         let rest = bits >> (ones + 1) & ((1 << low) - 1);
@@ -85,15 +85,15 @@ fn number(bits: u64, low: u32) -> (u64, u32) {
     }
 }
 
-/// A position in a bit string.
-struct Bits<'a> {
+/// A reader at a bit offset of a byte string.
+struct BitReader<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Bits<'_> {
-    /// Returns the bits from there on, at least 57; zeros after the last.
-    fn next(&self) -> u64 {
+impl BitReader<'_> {
+    /// Returns the next bits, at least 57, with zeros after the last; does not advance.
+    fn peek(&self) -> u64 {
         let rest = self.bytes.get(self.at / 8..).unwrap_or_default();
         let word = match rest.first_chunk() {
             Some(word) => u64::from_le_bytes(*word),
@@ -116,17 +116,17 @@ pub(super) fn put_postings(postings: &[(u32, u32)], gaps: &mut Vec<u32>, out: &m
     let low = low_bits(gaps);
     let has_counts = postings.iter().any(|(_, count)| *count > 1);
     let mut into = BitWriter { out, bits: 0, count: 0 };
-    into.put(u64::from(low) | if has_counts { HAS_COUNTS } else { 0 }, HEAD);
+    into.put_bits(u64::from(low) | if has_counts { HAS_COUNTS } else { 0 }, HEAD);
     for (gap, (_, count)) in gaps.iter().zip(postings) {
         into.put_number(*gap, low);
         if has_counts {
             into.put_number(count - 1, 0);
         }
     }
-    into.end();
+    into.finish();
 }
 
-/// Returns the number of low bits that encodes these numbers shortest.
+/// Returns the number of low bits with which the numbers have the shortest encoding.
 fn low_bits(numbers: &[u32]) -> u32 {
     let bits = |number: u32, low: u32| {
         let ones = number >> low;
@@ -137,7 +137,7 @@ fn low_bits(numbers: &[u32]) -> u32 {
     (0..u32::BITS - most.leading_zeros()).min_by_key(|low| all(*low)).unwrap_or_default()
 }
 
-/// Bits that are not written yet.
+/// Writer of bits; `bits` holds those that do not fill a byte yet.
 struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
     bits: u64,
@@ -146,7 +146,7 @@ struct BitWriter<'a> {
 
 impl BitWriter<'_> {
     /// Appends the lowest `count` bits, at most 48; all others must be 0.
-    fn put(&mut self, bits: u64, count: u32) {
+    fn put_bits(&mut self, bits: u64, count: u32) {
         self.bits |= bits << self.count;
         self.count += count;
         while self.count >= 8 {
@@ -160,13 +160,13 @@ impl BitWriter<'_> {
         let (ones, number) = (number >> low, u64::from(number));
         if ones < ONES {
             let rest = number & ((1 << low) - 1);
-            self.put(((1 << ones) - 1) | (rest << (ones + 1)), ones + 1 + low);
+            self.put_bits(((1 << ones) - 1) | (rest << (ones + 1)), ones + 1 + low);
         } else {
-            self.put(((1 << ONES) - 1) | (number << ONES), WHOLE);
+            self.put_bits(((1 << ONES) - 1) | (number << ONES), WHOLE);
         }
     }
 
-    fn end(self) {
+    fn finish(self) {
         if self.count > 0 {
             self.out.push(self.bits as u8);
         }
@@ -199,9 +199,9 @@ mod tests {
                 bytes.extend_from_slice(rest);
                 let mut read = Vec::new();
                 let postings = Postings::new(list.len() as u32, &bytes);
-                let end = postings.each(|passage, count| read.push((passage as u32, count)));
+                let end = postings.for_each(|passage, count| read.push((passage as u32, count)));
                 assert_eq!(read, list);
-                assert_eq!((end, postings.bytes()), (length, length), "{list:?}");
+                assert_eq!((end, postings.byte_len()), (length, length), "{list:?}");
             }
         }
     }
@@ -210,7 +210,7 @@ mod tests {
     fn reading_a_damaged_list_ends_at_its_last_byte() {
         for bytes in [&[][..], &[0xff; 3], &[0xff; 30], &[0; 30], &[0x1f; 12]] {
             let mut passages = 0;
-            let end = Postings::new(u32::MAX, bytes).each(|_, count| {
+            let end = Postings::new(u32::MAX, bytes).for_each(|_, count| {
                 assert!(count > 0);
                 passages += 1;
             });

@@ -26,16 +26,17 @@ use crate::event::{Position, Range, SessionHash};
 
 const MAGIC: [u8; 8] = *b"SLINDEX1";
 const FORMAT: u16 = 3;
-/// Version of the term rules: increased when the same event would give other terms or pieces.
+/// Version of the term rules: increased by a change that gives the same event other terms
+/// or pieces.
 const LEXICON: u16 = 5;
 /// Bytes before the checksummed part.
 const CHECKED_FROM: usize = 16;
 /// Terms between two entries of the table of blocks.
 pub(super) const BLOCK_TERMS: usize = 32;
-/// Number of passages of a term from which on the size of its postings is stored; for fewer it is
-/// found by decoding.
+/// Minimum passages of a term for the size of its postings to be stored; the size of a shorter list
+/// is found by decoding.
 pub(super) const SIZED_FROM: usize = 16;
-/// Maximum length of a term's shared or own bytes that fits the first byte.
+/// Maximum number of shared bytes, and of suffix bytes, that the first byte of a term can state.
 pub(super) const NIBBLE: usize = 15;
 /// Marks a missing speaker.
 pub(super) const NONE: u16 = u16::MAX;
@@ -64,7 +65,7 @@ pub enum PartError {
 pub struct SessionRef<'a> {
     /// Hash of the session's incarnation.
     pub hash: SessionHash,
-    /// Its name.
+    /// Id of the session.
     pub id: &'a str,
 }
 
@@ -81,15 +82,15 @@ pub(super) struct PassageRow {
 }
 
 pub(super) const SESSION_BYTES: usize = 48;
-/// Number of columns of a row.
+/// Number of columns of a passage row.
 const COLUMNS: usize = 7;
-/// The column of words, which has at least a byte per passage: it gives their number.
+/// Index of the column of words, which is at least one byte wide: it bounds the passage count.
 const WORDS: usize = 6;
-/// Bit that makes signed numbers sort by their bits.
+/// Flipped in a signed number, this bit makes its bits sort like the number.
 const SIGN: u64 = 1 << 63;
 
 impl PassageRow {
-    fn numbers(&self) -> [u64; COLUMNS] {
+    fn to_columns(self) -> [u64; COLUMNS] {
         let at = self.at_ms.cast_unsigned() ^ SIGN;
         let [piece, kind, speaker, words] =
             [self.piece, self.kind, self.speaker, self.words].map(u64::from);
@@ -105,18 +106,18 @@ impl PassageRow {
 
 /// A column with one number per passage, stored as its difference from the least.
 #[derive(Clone, Copy, Debug, Default)]
-struct Column<'a> {
+struct NumberColumn<'a> {
     least: u64,
     width: usize,
     bytes: &'a [u8],
 }
 
-impl<'a> Column<'a> {
+impl<'a> NumberColumn<'a> {
     fn read(rest: &mut &'a [u8], passages: usize) -> Option<Self> {
-        let least = u64::from_le_bytes(take(rest)?);
-        let [width] = take(rest)?;
+        let least = u64::from_le_bytes(read(rest)?);
+        let [width] = read(rest)?;
         let width = usize::from(width);
-        let bytes = section(rest, passages.checked_mul(width)?)?;
+        let bytes = split(rest, passages.checked_mul(width)?)?;
         (width <= size_of::<u64>()).then_some(Self { least, width, bytes })
     }
 
@@ -138,7 +139,7 @@ impl<'a> Column<'a> {
 /// Appends the columns of some rows; the session of a row is not a column.
 pub(super) fn put_columns(rows: &[(u32, PassageRow)], out: &mut Vec<u8>) {
     for column in 0..COLUMNS {
-        let numbers = || rows.iter().filter_map(|(_, row)| row.numbers().get(column).copied());
+        let numbers = || rows.iter().filter_map(|(_, row)| row.to_columns().get(column).copied());
         let least = numbers().min().unwrap_or_default();
         let most = numbers().max().unwrap_or_default() - least;
         let width = size_of::<u64>() - most.leading_zeros() as usize / 8;
@@ -157,7 +158,7 @@ pub(super) fn put_columns(rows: &[(u32, PassageRow)], out: &mut Vec<u8>) {
 pub struct Part<'a> {
     sessions: &'a [[u8; SESSION_BYTES]],
     ranges: &'a [[u8; 16]],
-    columns: [Column<'a>; COLUMNS],
+    columns: [NumberColumn<'a>; COLUMNS],
     names: &'a [[u8; 4]],
     text: &'a [u8],
     blocks: &'a [[u8; 8]],
@@ -170,7 +171,7 @@ pub struct Part<'a> {
 
 /// Sections of a part, to be written.
 #[derive(Debug, Default)]
-pub(super) struct Sections {
+pub(super) struct PartSections {
     pub(super) sessions: Vec<u8>,
     pub(super) ranges: Vec<u8>,
     pub(super) columns: Vec<u8>,
@@ -184,8 +185,8 @@ pub(super) struct Sections {
     pub(super) speakers: u32,
 }
 
-impl Sections {
-    /// Returns the bytes of the part. It holds at most `u32::MAX` bytes of each.
+impl PartSections {
+    /// Returns the bytes of the part. Panics if a section has more than `u32::MAX` bytes.
     pub(super) fn into_bytes(self) -> Vec<u8> {
         let sections = [
             &self.sessions,
@@ -213,8 +214,8 @@ impl Sections {
         bytes.extend(counts.iter().flat_map(|number| number.to_le_bytes()));
         sections.iter().for_each(|section| bytes.extend_from_slice(section));
         let sum = crc32fast::hash(bytes.get(CHECKED_FROM..).unwrap_or_default());
-        let place = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
-        place.expect("the header was written").copy_from_slice(&sum.to_le_bytes());
+        let sum_bytes = bytes.get_mut(CHECKED_FROM - 4..CHECKED_FROM);
+        sum_bytes.expect("the header was written").copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 }
@@ -227,7 +228,7 @@ impl<'a> Part<'a> {
     pub fn read(bytes: &'a [u8]) -> Result<Self, PartError> {
         let body = bytes.get(CHECKED_FROM..).unwrap_or_default();
         let sum = bytes.get(CHECKED_FROM - 4..CHECKED_FROM).unwrap_or_default();
-        let part = Self::trusted(bytes)?;
+        let part = Self::from_trusted(bytes)?;
         let is_whole = sum == crc32fast::hash(body).to_le_bytes();
         if is_whole { Ok(part) } else { Err(PartError::Damaged) }
     }
@@ -236,46 +237,46 @@ impl<'a> Part<'a> {
     ///
     /// # Errors
     /// [`PartError`].
-    pub fn trusted(bytes: &'a [u8]) -> Result<Self, PartError> {
+    pub fn from_trusted(bytes: &'a [u8]) -> Result<Self, PartError> {
         let mut head = bytes;
-        if take::<8>(&mut head) != Some(MAGIC) {
+        if read::<8>(&mut head) != Some(MAGIC) {
             return Err(PartError::Foreign);
         }
-        let mut short = || take::<2>(&mut head).map(u16::from_le_bytes).ok_or(PartError::Damaged);
+        let mut short = || read::<2>(&mut head).map(u16::from_le_bytes).ok_or(PartError::Damaged);
         let (format, lexicon) = (short()?, short()?);
         if (format, lexicon) != (FORMAT, LEXICON) {
             return Err(PartError::Version { format, lexicon });
         }
-        take::<4>(&mut head).ok_or(PartError::Damaged)?;
+        read::<4>(&mut head).ok_or(PartError::Damaged)?;
         Self::locate_tables(head).ok_or(PartError::Damaged)
     }
 
     fn locate_tables(mut rest: &'a [u8]) -> Option<Self> {
         let mut count =
-            || Some(usize::try_from(u32::from_le_bytes(take(&mut rest)?)).unwrap_or(usize::MAX));
+            || Some(usize::try_from(u32::from_le_bytes(read(&mut rest)?)).unwrap_or(usize::MAX));
         let (sessions, ranges, columns) = (count()?, count()?, count()?);
         let (names, text, blocks) = (count()?, count()?, count()?);
         let (terms, postings) = (count()?, count()?);
         let (passages, kinds, speakers) = (count()?, count()?, count()?);
-        let (sessions, ranges) = (section(&mut rest, sessions)?, section(&mut rest, ranges)?);
-        let mut numbers = section(&mut rest, columns)?;
-        let mut columns = [Column::default(); COLUMNS];
+        let (sessions, ranges) = (split(&mut rest, sessions)?, split(&mut rest, ranges)?);
+        let mut numbers = split(&mut rest, columns)?;
+        let mut columns = [NumberColumn::default(); COLUMNS];
         for column in &mut columns {
-            *column = Column::read(&mut numbers, passages)?;
+            *column = NumberColumn::read(&mut numbers, passages)?;
         }
         let [.., words] = &columns;
         if words.width == 0 && passages > 0 {
             return None;
         }
         let part = Self {
-            sessions: table(sessions)?,
-            ranges: table(ranges)?,
+            sessions: to_rows(sessions)?,
+            ranges: to_rows(ranges)?,
             columns,
-            names: table(section(&mut rest, names)?)?,
-            text: section(&mut rest, text)?,
-            blocks: table(section(&mut rest, blocks)?)?,
-            terms: section(&mut rest, terms)?,
-            postings: section(&mut rest, postings)?,
+            names: to_rows(split(&mut rest, names)?)?,
+            text: split(&mut rest, text)?,
+            blocks: to_rows(split(&mut rest, blocks)?)?,
+            terms: split(&mut rest, terms)?,
+            postings: split(&mut rest, postings)?,
             passages,
             kinds,
             speakers,
@@ -297,15 +298,14 @@ impl<'a> Part<'a> {
         self.passages == 0
     }
 
-    /// Returns its sessions, ascending by their hashes.
+    /// Returns the sessions of the part, ascending by their hashes.
     pub fn sessions(&self) -> impl Iterator<Item = SessionRef<'a>> + use<'a> {
         let part = *self;
         (0..part.sessions.len()).filter_map(move |session| part.session(session))
     }
 
-    /// Returns the indexed positions, including those without words: for each session its ranges,
-    /// ascending.
-    pub fn holds(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
+    /// Returns for each session its indexed ranges, ascending; events without words are included.
+    pub fn indexed_ranges(&self) -> impl Iterator<Item = (SessionRef<'a>, Vec<Range>)> + use<'a> {
         let part = *self;
         let session = move |index| Some((part.session(index)?, part.ranges_of(index).collect()));
         (0..part.sessions.len()).filter_map(session)
@@ -319,24 +319,24 @@ impl<'a> Part<'a> {
 
     /// Returns, for each session, the position from which on none of its events refers to earlier
     /// ones.
-    pub fn settled(&self) -> impl Iterator<Item = (SessionHash, Position)> + use<'a> {
+    pub fn final_positions(&self) -> impl Iterator<Item = (SessionHash, Position)> + use<'a> {
         let part = *self;
-        let session = move |index| Some((part.session(index)?.hash, part.settled_from(index)));
+        let session = move |index| Some((part.session(index)?.hash, part.final_from(index)));
         (0..part.sessions.len()).filter_map(session)
     }
 
-    pub(super) fn settled_from(&self, session: usize) -> Position {
+    pub(super) fn final_from(&self, session: usize) -> Position {
         let row = self.sessions.get(session).and_then(|row| row.last_chunk::<8>());
         Position(row.map_or(0, |bytes| u64::from_le_bytes(*bytes)))
     }
 
-    /// Returns first passage and first range of a session.
+    /// Returns the indexes of the first passage and the first range of a session.
     fn session_starts(&self, session: usize) -> [usize; 2] {
         let Some(row) = self.sessions.get(session) else {
             return [self.passages, self.ranges.len()];
         };
         let mut rest = row.get(32..).unwrap_or_default();
-        let mut next = || take(&mut rest).map_or(0, u32::from_le_bytes) as usize;
+        let mut next = || read(&mut rest).map_or(0, u32::from_le_bytes) as usize;
         [next(), next()]
     }
 
@@ -345,7 +345,7 @@ impl<'a> Part<'a> {
         let ([_, from], [_, to]) = (self.session_starts(session), self.session_starts(session + 1));
         self.ranges.get(from..to).unwrap_or_default().iter().map(|row| {
             let mut rest = row.as_slice();
-            let mut next = || Position(take(&mut rest).map_or(0, u64::from_le_bytes));
+            let mut next = || Position(read(&mut rest).map_or(0, u64::from_le_bytes));
             Range::new(next(), next())
         })
     }
@@ -378,34 +378,33 @@ impl<'a> Part<'a> {
 
     /// Returns the number of words of a passage.
     #[inline]
-    pub(super) fn words(&self, passage: usize) -> usize {
+    pub(super) fn word_count(&self, passage: usize) -> usize {
         let [.., words] = &self.columns;
         usize::from(words.get(passage) as u16)
     }
 
-    /// Returns the types of its events.
+    /// Returns the types of the events in the part.
     pub(super) fn kinds(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let part = *self;
         (0..part.kinds).map(move |kind| part.name(kind))
     }
 
-    /// Returns the speakers in it.
     pub(super) fn speakers(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let part = *self;
         (0..part.speakers).map(move |speaker| part.name(part.kinds + speaker))
     }
 
-    pub(super) fn kind(&self, kind: u16) -> &'a str {
+    pub(super) fn kind_name(&self, kind: u16) -> &'a str {
         let kind = usize::from(kind);
         if kind < self.kinds { self.name(kind) } else { "" }
     }
 
-    pub(super) fn speaker(&self, speaker: u16) -> Option<&'a str> {
+    pub(super) fn speaker_name(&self, speaker: u16) -> Option<&'a str> {
         let speaker = usize::from(speaker);
         (speaker < self.speakers).then(|| self.name(self.kinds + speaker))
     }
 
-    /// Returns a name; empty where the bytes are damaged.
+    /// Returns the name at an index; empty where the bytes are damaged.
     fn name(&self, index: usize) -> &'a str {
         let end = |index: usize| self.names.get(index).map(|end| u32::from_le_bytes(*end) as usize);
         let from = index.checked_sub(1).map_or(Some(0), end);
@@ -414,9 +413,9 @@ impl<'a> Part<'a> {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Returns the postings of a term; `None` if it has none.
-    pub(super) fn find(&self, term: &[u8]) -> Option<Postings<'a>> {
-        let mut terms = self.block_of(term);
+    /// Returns the postings of a term; `None` if the part does not have the term.
+    pub(super) fn find_postings(&self, term: &[u8]) -> Option<Postings<'a>> {
+        let mut terms = self.block_from(term);
         loop {
             let found = terms.next()?;
             if terms.term.as_slice() >= term {
@@ -426,8 +425,8 @@ impl<'a> Part<'a> {
     }
 
     /// Returns the terms from the first one that is not before `least`.
-    pub(super) fn terms_from(&self, least: &[u8]) -> Terms<'a> {
-        let mut terms = self.block_of(least);
+    pub(super) fn terms_from(&self, least: &[u8]) -> TermIter<'a> {
+        let mut terms = self.block_from(least);
         let mut before = terms.clone();
         while terms.next().is_some() && terms.term.as_slice() < least {
             before.clone_from(&terms);
@@ -435,60 +434,61 @@ impl<'a> Part<'a> {
         before
     }
 
-    /// Returns the terms from the start of the block that would contain a term.
-    fn block_of(&self, term: &[u8]) -> Terms<'a> {
+    /// Returns the terms from the start of the block that would contain `term`.
+    fn block_from(&self, term: &[u8]) -> TermIter<'a> {
         let mut first = Vec::new();
         let after = self.blocks.partition_point(|block| {
-            let mut terms = Terms { term: std::mem::take(&mut first), ..Terms::at(*self, block) };
+            let mut terms = TermIter::from_block(*self, block);
+            terms.term = std::mem::take(&mut first);
             terms.term.clear();
             terms.next();
             first = terms.term;
             first.as_slice() <= term
         });
         let start = self.blocks.get(after.saturating_sub(1)).copied().unwrap_or([u8::MAX; 8]);
-        Terms::at(*self, &start)
+        TermIter::from_block(*self, &start)
     }
 }
 
 /// Iterator over terms in ascending order.
 #[derive(Clone, Debug)]
-pub(super) struct Terms<'a> {
+pub(super) struct TermIter<'a> {
     rest: &'a [u8],
     postings: &'a [u8],
     /// The last term read.
     pub(super) term: Vec<u8>,
 }
 
-impl<'a> Terms<'a> {
-    fn at(part: Part<'a>, block: &[u8; 8]) -> Self {
+impl<'a> TermIter<'a> {
+    fn from_block(part: Part<'a>, block: &[u8; 8]) -> Self {
         let mut rest = block.as_slice();
-        let mut next = || take(&mut rest).map_or(usize::MAX, |at| u32::from_le_bytes(at) as usize);
+        let mut next = || read(&mut rest).map_or(usize::MAX, |at| u32::from_le_bytes(at) as usize);
         let (terms, postings) = (part.terms.get(next()..), part.postings.get(next()..));
         let (rest, postings) = (terms.unwrap_or_default(), postings.unwrap_or_default());
         Self { rest, postings, term: Vec::new() }
     }
 
-    /// Reads the next term.
+    /// Reads the next term into `term`, and returns its postings.
     pub(super) fn next(&mut self) -> Option<Postings<'a>> {
-        let [both] = take(&mut self.rest)?;
+        let [both] = read(&mut self.rest)?;
         let mut count = |of: u8| match usize::from(of) {
             NIBBLE => Some(NIBBLE + read_varint(&mut self.rest)? as usize),
             few => Some(few),
         };
         let (shared, length) = (count(both >> 4)?, count(both & 0xf)?);
-        let rest = section(&mut self.rest, length)?;
+        let rest = split(&mut self.rest, length)?;
         let passages = read_varint(&mut self.rest)?;
         // A short list is decoded to find its end; a long one has its size.
         let bytes = match passages as usize {
             SIZED_FROM.. => read_varint(&mut self.rest)? as usize,
-            _ => Postings::new(passages, self.postings).bytes(),
+            _ => Postings::new(passages, self.postings).byte_len(),
         };
         if shared > self.term.len() {
             return None;
         }
         self.term.truncate(shared);
         self.term.extend_from_slice(rest);
-        Some(Postings::new(passages, section(&mut self.postings, bytes)?))
+        Some(Postings::new(passages, split(&mut self.postings, bytes)?))
     }
 }
 
@@ -520,25 +520,25 @@ fn read_varint(rest: &mut &[u8]) -> Option<u32> {
     }
 }
 
-/// Returns the checksum of bytes.
+/// Returns the CRC-32 of bytes.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn read<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (head, tail) = rest.split_first_chunk::<N>()?;
     *rest = tail;
     Some(*head)
 }
 
-pub(super) fn section<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+pub(super) fn split<'a>(rest: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (head, tail) = rest.split_at_checked(bytes)?;
     *rest = tail;
     Some(head)
 }
 
 /// Returns the rows of a table; `None` if bytes remain.
-pub(super) fn table<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
+pub(super) fn to_rows<const N: usize>(bytes: &[u8]) -> Option<&[[u8; N]]> {
     let (rows, rest) = bytes.as_chunks::<N>();
     rest.is_empty().then_some(rows)
 }

@@ -5,23 +5,23 @@
 use std::fmt::Write as _;
 
 use super::{
-    pieces::pieces,
-    text::{body_with_words, words_in},
+    pieces::visit_pieces,
+    text::{searchable_body, visit_values},
 };
 use crate::{
     event::{Event, kinds},
     projection::body::{self, GapBody, SourceBody, StepBody},
 };
 
-/// Bytes below which sentences and lines are joined into a piece.
+/// Minimum bytes of a piece of prose, and of printed lines: shorter ones are joined to the next.
 const PROSE_BYTES_MIN: usize = 24;
 const PRINTED_BYTES_MIN: usize = 160;
-/// Members whose text is not prefixed by their name.
+/// Members whose text is indexed without their name before it.
 const NOT_NAMED: [&str; 3] = ["content", "text", "name"];
 
-/// Source of a passage.
+/// The part of an event that a passage comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Field {
+pub enum PassageField {
     /// Description of a step.
     Step,
     /// Reason of a step.
@@ -44,8 +44,8 @@ pub enum Field {
     Event,
 }
 
-impl Field {
-    /// Returns its name.
+impl PassageField {
+    /// Returns the name of the field in responses.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Field {
         }
     }
 
-    /// Returns true if it is prose, which is split into sentences.
+    /// Returns true if the field holds prose, which is split into sentences.
     fn is_prose(self) -> bool {
         !matches!(self, Self::Call | Self::Result | Self::Event)
     }
@@ -71,24 +71,24 @@ impl Field {
 /// A piece of an event's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage<'a> {
-    /// Its field.
-    pub field: Field,
-    /// Its index among the passages of the event, from 0.
+    /// Field that the text comes from.
+    pub field: PassageField,
+    /// Index among the passages of the event, from 0.
     pub ordinal: u32,
-    /// True if it is the first piece of a text.
+    /// True for the first piece of a field's text.
     pub is_first: bool,
-    /// Its text: one sentence, or some lines.
+    /// One sentence, or some lines.
     pub text: &'a str,
 }
 
 /// Calls `visit` with every passage of the event, in the same order each time. An event without
 /// text, and a call of one of this program's own tools, has none.
-pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
+pub fn visit_passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
     let mut ordinal = 0;
-    let mut say = |field: Field, text: &str| {
+    let mut visit_field = |field: PassageField, text: &str| {
         let bytes_min = if field.is_prose() { PROSE_BYTES_MIN } else { PRINTED_BYTES_MIN };
         let mut is_first = true;
-        pieces(text, bytes_min, |text| {
+        visit_pieces(text, bytes_min, |text| {
             visit(Passage { field, ordinal, is_first, text });
             is_first = false;
             ordinal += 1;
@@ -97,13 +97,13 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
     match event.kind.as_str() {
         kinds::RESEARCH_STEP => {
             let Some(step) = body::read::<StepBody>(&event.body) else { return };
-            say(Field::Step, &step.description);
-            say(Field::Reason, step.reasoning.as_deref().unwrap_or_default());
-            step.rejected.iter().for_each(|approach| say(Field::Rejected, approach));
+            visit_field(PassageField::Step, &step.description);
+            visit_field(PassageField::Reason, step.reasoning.as_deref().unwrap_or_default());
+            step.rejected.iter().for_each(|approach| visit_field(PassageField::Rejected, approach));
         }
         kinds::RESEARCH_GAP_OPENED => {
             let Some(gap) = body::read::<GapBody>(&event.body) else { return };
-            say(Field::Gap, gap.description.as_deref().unwrap_or_default());
+            visit_field(PassageField::Gap, gap.description.as_deref().unwrap_or_default());
         }
         // The text is in the event that opened the gap.
         kinds::RESEARCH_GAP_CLOSED => {}
@@ -112,29 +112,29 @@ pub fn passages(event: &Event, mut visit: impl FnMut(Passage<'_>)) {
             let title = source.title.as_deref().map(str::trim).filter(|title| !title.is_empty());
             let source =
                 title.map_or_else(|| source.url.clone(), |t| format!("{t} {}", source.url));
-            say(Field::Source, &source);
+            visit_field(PassageField::Source, &source);
         }
         other => {
-            let Some(body) = body_with_words(event) else { return };
+            let Some(body) = searchable_body(event) else { return };
             let mut text = String::new();
-            words_in(other, &body, &mut |name, said| {
+            visit_values(other, &body, &mut |name, value| {
                 // Writing to a string cannot fail.
                 let _ = match name.filter(|name| !NOT_NAMED.contains(name)) {
-                    Some(name) => writeln!(text, "{name}: {said}"),
-                    None => writeln!(text, "{said}"),
+                    Some(name) => writeln!(text, "{name}: {value}"),
+                    None => writeln!(text, "{value}"),
                 };
             });
-            say(field_for(other), &text);
+            visit_field(field_for_type(other), &text);
         }
     }
 }
 
-fn field_for(kind: &str) -> Field {
+fn field_for_type(kind: &str) -> PassageField {
     match kind {
-        kinds::USER_MESSAGE => Field::Instruction,
-        kinds::AGENT_MESSAGE | kinds::AGENT_THINKING => Field::Answer,
-        kind if kinds::is_call(kind) => Field::Call,
-        kind if kinds::is_result(kind) => Field::Result,
-        _ => Field::Event,
+        kinds::USER_MESSAGE => PassageField::Instruction,
+        kinds::AGENT_MESSAGE | kinds::AGENT_THINKING => PassageField::Answer,
+        kind if kinds::is_call(kind) => PassageField::Call,
+        kind if kinds::is_result(kind) => PassageField::Result,
+        _ => PassageField::Event,
     }
 }

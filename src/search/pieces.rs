@@ -1,5 +1,5 @@
-//! Splitting of a text into pieces that are found and shown separately: sentences of prose, groups
-//! of lines of program output. It must not lose a character except white space.
+//! Splitting of a text into pieces that are found and shown separately: sentences of prose, and
+//! groups of lines of program output. It must not lose a character except white space.
 
 use crate::{event::text::whole_graphemes, projection::sentences::end_of_sentence};
 
@@ -8,7 +8,7 @@ pub(super) const PIECE_BYTES_MAX: usize = 1_000;
 
 /// Calls `visit` with the pieces of the text in order, trimmed and never empty. A piece ends where
 /// a sentence or a line does, once it has `bytes_min` bytes.
-pub(super) fn pieces<'a>(text: &'a str, bytes_min: usize, mut visit: impl FnMut(&'a str)) {
+pub(super) fn visit_pieces<'a>(text: &'a str, bytes_min: usize, mut visit: impl FnMut(&'a str)) {
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(end_of_piece(rest, bytes_min));
@@ -34,7 +34,7 @@ fn end_of_piece(text: &str, bytes_min: usize) -> usize {
     end
 }
 
-/// Returns where to cut a sentence that is too long: after the last white space, or a grapheme.
+/// Returns the byte offset at which to cut a long sentence: at the last white space or grapheme.
 fn cut_offset(text: &str) -> usize {
     let most = text.floor_char_boundary(PIECE_BYTES_MAX);
     let head = text.get(..most).unwrap_or_default();
@@ -51,7 +51,7 @@ mod tests {
 
     fn cut_up(text: &str, bytes_min: usize) -> Vec<&str> {
         let mut found = Vec::new();
-        pieces(text, bytes_min, |piece| found.push(piece));
+        visit_pieces(text, bytes_min, |piece| found.push(piece));
         found
     }
 
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn short_pieces_are_joined_and_long_ones_are_split() {
+    fn pieces_have_at_least_bytes_min_and_at_most_1000_bytes() {
         assert_eq!(cut_up("Yes. It is so. And more.", 10), ["Yes. It is so.", "And more."]);
         let log: String = (0..100).map(|line| format!("line {line} of output\n")).collect();
         let found = cut_up(&log, 160);

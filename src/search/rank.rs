@@ -9,38 +9,38 @@ use std::{
 
 use super::{
     bm25::{self, B, K1, WHOLE},
-    passages::{Field, Passage, passages},
-    query::{Query, is_in, longest_run, share_of},
-    terms::terms,
+    passages::{Passage, PassageField, visit_passages},
+    query::{Query, contains_phrase, longest_run, run_share_of},
+    terms::visit_terms,
 };
 use crate::event::{Event, Position, pace};
 
-/// Share of the score that neighbouring passages add, how many on either side, and the bonus when
-/// they have every word together.
+/// Share of the score that neighbouring passages add, their number on either side, and the bonus
+/// if a passage and its neighbours together have every word.
 const NEARLY: f64 = 0.5;
 const NEAR: usize = 2;
 const WHOLE_NEAR: f64 = 0.25;
 /// Bonus of a passage with the words in the order of the query.
 const ROW: f64 = 0.5;
-/// Weight of an equal word, and of one with a common prefix.
+/// Weight of a word with the same stem, and of one with a common prefix.
 const SAME: u8 = 4;
 const BEGINS: u8 = 2;
-/// Maximum passages returned of one event; for more the reader reads the event.
+/// Maximum passages that are returned of one event.
 const OF_EVENT_MAX: usize = 3;
-/// Maximum candidates kept: beyond it, the worse half is dropped.
+/// Number of candidates at which the worse half is dropped.
 const CANDIDATES_MAX: usize = 1 << 16;
-/// Bytes of a text whose words are compared within a step.
+/// Bytes of text that are compared between two cancellation checks.
 const BYTES_OF_A_STEP: usize = 32;
 
-/// Returns the share of the score by field: calls and results of tools count less than conclusions
-/// from them, and superseded text least.
+/// Returns the factor of the score for a field: calls and results of tools count less than
+/// conclusions from them, and superseded text least.
 #[must_use]
-pub fn weight(field: Field, is_superseded: bool) -> f64 {
+pub fn field_weight(field: PassageField, is_superseded: bool) -> f64 {
     match field {
-        // An approach ruled out by a superseded step stays ruled out.
-        Field::Step | Field::Reason if is_superseded => 0.5,
-        Field::Call | Field::Event => 0.8,
-        Field::Result => 0.9,
+        // An approach that a superseded step ruled out stays ruled out.
+        PassageField::Step | PassageField::Reason if is_superseded => 0.5,
+        PassageField::Call | PassageField::Event => 0.8,
+        PassageField::Result => 0.9,
         _ => 1.0,
     }
 }
@@ -48,10 +48,10 @@ pub fn weight(field: Field, is_superseded: bool) -> f64 {
 /// A passage that matches the query.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Match {
-    /// The position of the event.
+    /// Position of the event.
     pub position: Position,
-    /// Field of the text.
-    pub field: Field,
+    /// Field that the passage comes from.
+    pub field: PassageField,
     /// Index of the passage in the event.
     pub ordinal: u32,
     /// Score: higher is better; comparable only within one ranking.
@@ -60,14 +60,14 @@ pub struct Match {
 
 /// The best matching passages.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Best {
+pub struct BestMatches {
     /// The passages, the best first.
     pub matches: Vec<Match>,
     /// True if no other text matches.
     pub is_all: bool,
 }
 
-/// A ranking: passages with their counts for a query.
+/// A ranking by a query: the counts of its words in the passages added so far.
 #[derive(Clone, Debug)]
 pub struct Ranking {
     query: Query,
@@ -76,16 +76,16 @@ pub struct Ranking {
     words: u64,
     /// Number of passages that have each word of the query.
     holding: Vec<u32>,
-    candidates: Vec<Matched>,
-    /// True if candidates were dropped.
+    candidates: Vec<ScoredPassage>,
+    /// True if candidates were dropped at the limit.
     is_full: bool,
 }
 
 /// A passage that matches a word of the query.
 #[derive(Clone, Debug)]
-struct Matched {
+struct ScoredPassage {
     position: Position,
-    field: Field,
+    field: PassageField,
     ordinal: u32,
     /// Hash of its text.
     text: u64,
@@ -96,11 +96,11 @@ struct Matched {
     run: u32,
 }
 
-/// Words of the query in a text.
+/// Counts of the words of a query in a text.
 #[derive(Clone, Debug, Default)]
 struct WordSet {
     words: u32,
-    /// Words of the query, each with its weight.
+    /// Indexes of words of the query, each with the sum of the weights of its matches.
     counts: Vec<(u8, u8)>,
 }
 
@@ -121,20 +121,19 @@ impl Ranking {
 
     /// Adds the passages of an event. Each event is added once.
     pub fn add_event(&mut self, event: &Event) {
-        let mut scans: Vec<Scan> = Vec::new();
-        passages(event, |passage| scans.push(Scan::new(&self.query, passage)));
+        let mut scans: Vec<PassageWords> = Vec::new();
+        visit_passages(event, |passage| scans.push(PassageWords::new(&self.query, passage)));
         let mut scans = scans.as_slice();
         while let Some((_, rest)) = scans.split_first() {
             let length =
                 rest.iter().position(|scan| scan.is_first).map_or(scans.len(), |at| at + 1);
             let (text, after) = scans.split_at(length);
-            self.add(event.position, text);
+            self.add_text(event.position, text);
             scans = after;
         }
     }
 
-    /// Adds the passages of one text.
-    fn add(&mut self, position: Position, text: &[Scan]) {
+    fn add_text(&mut self, position: Position, text: &[PassageWords]) {
         for (at, scan) in text.iter().enumerate() {
             self.passages = self.passages.saturating_add(1);
             self.words += u64::from(scan.held.words);
@@ -148,24 +147,24 @@ impl Ranking {
             }
             let mut near = WordSet::default();
             let around = at.saturating_sub(NEAR)..(at + NEAR + 1).min(text.len());
-            text.get(around).into_iter().flatten().for_each(|scan| near.add(&scan.held));
-            let Scan { field, ordinal, text, run, .. } = *scan;
+            text.get(around).into_iter().flatten().for_each(|scan| near.merge(&scan.held));
+            let PassageWords { field, ordinal, text, run, .. } = *scan;
             let own = scan.held.clone();
-            self.candidates.push(Matched { position, field, ordinal, text, own, near, run });
+            self.candidates.push(ScoredPassage { position, field, ordinal, text, own, near, run });
             if self.candidates.len() >= CANDIDATES_MAX {
                 self.drop_worse_half();
             }
         }
     }
 
-    /// Returns at most `most` matching passages, the best first and equals newest first; each text
-    /// once, and few of one event. `weigh` returns the share of its score that a passage keeps.
+    /// Returns at most `most` matching passages, the best first, equal ones newest first; each text
+    /// once, and at most 3 of an event. `weigh` returns the factor of a passage's score.
     #[must_use]
-    pub fn best(&self, most: usize, weigh: impl Fn(Position, Field) -> f64) -> Best {
-        let scored = self.scored(weigh);
+    pub fn best(&self, most: usize, weigh: impl Fn(Position, PassageField) -> f64) -> BestMatches {
+        let scored = self.score_candidates(weigh);
         let mut texts = HashSet::new();
         let mut of_event: HashMap<Position, usize> = HashMap::new();
-        let mut best = Best { matches: Vec::new(), is_all: !self.is_full };
+        let mut best = BestMatches { matches: Vec::new(), is_all: !self.is_full };
         for (found, text) in scored {
             if !texts.insert(text) {
                 continue;
@@ -182,10 +181,10 @@ impl Ranking {
     }
 
     /// Returns every matching passage with the hash of its text, the best first.
-    fn scored(&self, weigh: impl Fn(Position, Field) -> f64) -> Vec<(Match, u64)> {
-        let scale = self.scale();
-        let scores = |held: fn(&Matched) -> &WordSet| -> Vec<f64> {
-            let all = self.candidates.iter().map(|one| scale.score(held(one)));
+    fn score_candidates(&self, weigh: impl Fn(Position, PassageField) -> f64) -> Vec<(Match, u64)> {
+        let weights = self.word_weights();
+        let scores = |held: fn(&ScoredPassage) -> &WordSet| -> Vec<f64> {
+            let all = self.candidates.iter().map(|one| weights.score(held(one)));
             let all: Vec<f64> = all.collect();
             let most = all.iter().copied().fold(0.0, f64::max);
             all.into_iter().map(|score| if most > 0.0 { score / most } else { 0.0 }).collect()
@@ -194,9 +193,9 @@ impl Ranking {
         let (own, near) = (scores(|one| &one.own), scores(|one| &one.near));
         let scored = self.candidates.iter().zip(own.into_iter().zip(near));
         let matches = scored.filter(|(_, (own, _))| *own > 0.0).map(|(one, (own, near))| {
-            let score = (own + NEARLY * near + self.match_bonus(&scale, one))
+            let score = (own + NEARLY * near + self.match_bonus(&weights, one))
                 * weigh(one.position, one.field);
-            let Matched { position, field, ordinal, .. } = *one;
+            let ScoredPassage { position, field, ordinal, .. } = *one;
             (Match { position, field, ordinal, score }, one.text)
         });
         let mut matches: Vec<(Match, u64)> = matches.collect();
@@ -207,19 +206,19 @@ impl Ranking {
         matches
     }
 
-    /// Returns the bonus of a passage for having all words, and for having them in a row.
-    fn match_bonus(&self, scale: &Scale, one: &Matched) -> f64 {
-        let whole = if scale.is_whole(&one.own) { WHOLE } else { 0.0 };
-        let nearly = if scale.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
-        let share = share_of(one.run, self.query.given().len());
+    /// Returns the bonus of a passage that has all words, and of one that has them consecutively.
+    fn match_bonus(&self, weights: &WordWeights, one: &ScoredPassage) -> f64 {
+        let whole = if weights.is_whole(&one.own) { WHOLE } else { 0.0 };
+        let nearly = if weights.is_whole(&one.near) { WHOLE_NEAR } else { 0.0 };
+        let share = run_share_of(one.run, self.query.word_order().len());
         whole + nearly + ROW * share
     }
 
     fn drop_worse_half(&mut self) {
-        let scale = self.scale();
-        let mut scored: Vec<(f64, Matched)> = std::mem::take(&mut self.candidates)
+        let weights = self.word_weights();
+        let mut scored: Vec<(f64, ScoredPassage)> = std::mem::take(&mut self.candidates)
             .into_iter()
-            .map(|one| (scale.score(&one.own), one))
+            .map(|one| (weights.score(&one.own), one))
             .collect();
         scored.sort_by(|(one, _), (other, _)| other.total_cmp(one));
         scored.truncate(CANDIDATES_MAX / 2);
@@ -227,12 +226,12 @@ impl Ranking {
         self.is_full = true;
     }
 
-    /// Returns the weights of the words of the query among the passages so far.
-    fn scale(&self) -> Scale {
+    /// Computes the weights of the words of the query from the passages added so far.
+    fn word_weights(&self) -> WordWeights {
         let passages = u64::from(self.passages);
         let worth = |(word, holding): (usize, &u32)| {
             let holding = u64::from(*holding);
-            let worth = if self.query.ranks(word) { bm25::worth(passages, holding) } else { 0.0 };
+            let worth = if self.query.is_ranked(word) { bm25::idf(passages, holding) } else { 0.0 };
             (worth, bm25::is_common(passages, holding))
         };
         let all: Vec<(f64, bool)> = self.holding.iter().enumerate().map(worth).collect();
@@ -240,54 +239,54 @@ impl Ranking {
         let keep = |(worth, is_common): (f64, bool)| {
             if is_common && !only_common { 0.0 } else { worth }
         };
-        Scale {
-            worth: all.into_iter().map(keep).collect(),
+        WordWeights {
+            weights: all.into_iter().map(keep).collect(),
             mean_words: (self.words as f64 / passages as f64).max(1.0),
         }
     }
 }
 
-struct Scale {
-    /// Weights of the words of the query; 0 for one without weight.
-    worth: Vec<f64>,
+struct WordWeights {
+    /// Weights of the words of the query, by index; 0 for one that is not ranked.
+    weights: Vec<f64>,
     mean_words: f64,
 }
 
-impl Scale {
+impl WordWeights {
     fn score(&self, held: &WordSet) -> f64 {
         let longer = f64::from(held.words) / self.mean_words;
         let count = |(word, count): &(u8, u8)| {
             let often = f64::from(*count) / f64::from(SAME);
-            let worth = self.worth.get(usize::from(*word)).copied().unwrap_or_default();
-            worth * bm25::share(often, longer, K1, B)
+            let worth = self.weights.get(usize::from(*word)).copied().unwrap_or_default();
+            worth * bm25::tf_share(often, longer, K1, B)
         };
         held.counts.iter().map(count).sum()
     }
 
-    /// Returns true if it has every weighted word that any passage has.
+    /// Returns true if a text has every weighted word that any passage has.
     fn is_whole(&self, held: &WordSet) -> bool {
         let has = |word: usize| held.counts.iter().any(|(held, _)| usize::from(*held) == word);
-        self.worth.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
+        self.weights.iter().enumerate().all(|(word, worth)| *worth == 0.0 || has(word))
     }
 }
 
 impl WordSet {
-    fn count(&mut self, word: u8, more: u8) {
+    fn add_count(&mut self, word: u8, more: u8) {
         match self.counts.iter_mut().find(|(known, _)| *known == word) {
             Some((_, count)) => *count = count.saturating_add(more),
             None => self.counts.push((word, more)),
         }
     }
 
-    fn add(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         self.words += other.words;
-        other.counts.iter().for_each(|(word, count)| self.count(*word, *count));
+        other.counts.iter().for_each(|(word, count)| self.add_count(*word, *count));
     }
 }
 
-/// Words of the query found in a passage.
-struct Scan {
-    field: Field,
+/// Matches of the words of a query in a passage.
+struct PassageWords {
+    field: PassageField,
     ordinal: u32,
     is_first: bool,
     text: u64,
@@ -296,33 +295,33 @@ struct Scan {
     has_phrases: bool,
 }
 
-impl Scan {
+impl PassageWords {
     fn new(query: &Query, passage: Passage<'_>) -> Self {
         pace::steps(1 + passage.text.len() / BYTES_OF_A_STEP);
         let mut held = WordSet::default();
-        // Query words that the words of the passage match.
+        // For each word of the passage, the index of the query word that it equals.
         let mut row: Vec<Option<usize>> = Vec::new();
-        terms(passage.text, |term| {
-            let found = query.find(term);
+        visit_terms(passage.text, |term| {
+            let found = query.match_term(term);
             if !term.whole {
                 held.words += 1;
                 row.push(found.filter(|found| found.same).map(|found| found.word));
             }
             let Some(found) = found else { return };
-            if let (true, Ok(word)) = (query.ranks(found.word), u8::try_from(found.word)) {
-                held.count(word, if found.same { SAME } else { BEGINS });
+            if let (true, Ok(word)) = (query.is_ranked(found.word), u8::try_from(found.word)) {
+                held.add_count(word, if found.same { SAME } else { BEGINS });
             }
         });
-        let has = |phrase: &Vec<usize>| is_in(&row, phrase);
+        let has = |phrase: &Vec<usize>| contains_phrase(&row, phrase);
         let Passage { field, ordinal, is_first, text } = passage;
         let text = if held.counts.is_empty() { 0 } else { text_hash(text) };
         let has_phrases = query.phrases().iter().all(has);
-        let run = longest_run(&row, query.given());
+        let run = longest_run(&row, query.word_order());
         Self { field, ordinal, is_first, text, held, run, has_phrases }
     }
 }
 
-/// Hashes a text.
+/// Returns a hash by which equal texts are recognized.
 fn text_hash(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);

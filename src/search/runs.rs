@@ -1,24 +1,24 @@
-//! Merged view of several parts: for each session its positions in order, each event once, as runs
+//! Merged view of several parts: for each session its positions ascending, each event once, as runs
 //! of consecutive passages in one part. It must not read a term.
 
 use super::part::{Part, SessionRef};
 use crate::event::{Position, Range, pace};
 
-/// Selects the usable positions of a range in a part: none of a hidden or foreign session, all
-/// except redacted ones and those below a fork.
+/// Returns the positions of a session's range that may be used: none of a session that is not to be
+/// searched, else all except redacted ones and those below a fork.
 pub type Keep<'k> = dyn Fn(SessionRef<'_>, Range) -> Vec<Range> + 'k;
 
-/// A range of positions and its passages.
+/// A range of positions in a part, and its passages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PositionRun {
     /// Index in [`Runs::sessions`].
     pub(super) session: usize,
     /// Index of the part.
     pub(super) part: usize,
-    /// The session's index in the part.
-    pub(super) of_part: usize,
+    /// Index of the session in the part.
+    pub(super) index_in_part: usize,
     pub(super) range: Range,
-    /// Indexes in the part.
+    /// Indexes of the passages in the part.
     pub(super) passages: std::ops::Range<usize>,
 }
 
@@ -30,8 +30,8 @@ pub(super) struct Runs<'a> {
 }
 
 impl<'a> Runs<'a> {
-    /// Returns the runs of the parts that `keep` keeps; where two parts overlap, those of the
-    /// earlier one.
+    /// Returns the runs of the positions that `keep` returns; where two parts overlap, the run of
+    /// the earlier part.
     pub(super) fn new(parts: &[Part<'a>], keep: &Keep<'_>) -> Self {
         let mut held: Vec<(SessionRef<'a>, Range, usize, usize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
@@ -57,7 +57,7 @@ impl<'a> Runs<'a> {
                 end = range.to;
                 let passages = of.passages_in(index, range);
                 let session = all.sessions.len() - 1;
-                all.runs.push(PositionRun { session, part, of_part: index, range, passages });
+                all.runs.push(PositionRun { session, part, index_in_part: index, range, passages });
             }
         }
         all

@@ -1,74 +1,74 @@
-//! Passages of an index ranked by a query. All postings of its words are read, word by word, into
-//! one sum for each passage: no passage is skipped for speed. Hidden passages count nowhere, not
-//! even in the rarity of a word. It must not read a text.
+//! Ranking of the passages of an index by a query. All postings of its words are read into one sum
+//! for each passage, word by word: none is skipped for speed. Hidden passages are not counted, not
+//! even for the rarity of a word. It must not read a text.
 
 use std::collections::BTreeSet;
 
 use super::{
-    best::{Best, HitCandidate, HitOrder, score},
+    best::{HitCandidate, HitOrder, TopCandidates, score},
     bm25::{self, B, K1, WHOLE},
-    grammar::{Filters, ORIGINS, Pattern, SearchQuery, Word},
+    grammar::{Filters, ORIGINS, ParsedQuery, Pattern, WordPatterns},
     packed::{Postings, put_postings},
     part::{NONE, Part},
     runs::{Keep, PositionRun, Runs},
-    terms::{stem, terms},
+    terms::{stem, visit_terms},
 };
 use crate::{
     api::search::Why,
     event::{EventType, Origin, Position, SessionHash, SessionId, Timestamp, pace},
 };
 
-/// Shares of the words of the adjacent passages, and of those one further.
+/// Shares of a word score that the adjacent passages, and those next to them, add to a passage.
 const NEAR: [f32; 2] = [0.5, 0.2];
-/// Share of the whole session's score, and its normalisation.
+/// Share of the score of the whole session, and the BM25 parameters of that score.
 const SESSION: f32 = 0.4;
 const SESSION_K1: f64 = 1.2;
 const SESSION_B: f64 = 0.75;
-/// Bonus of a passage when the query names its speaker.
+/// Bonus of a passage whose speaker the query names.
 const WHO: f32 = 0.1;
 /// Maximum terms that the prefixes of a query expand to, all together.
 const EXPANSIONS_MAX: usize = 1_000;
-/// Relative bound of the rounding error of a few operations.
+/// Upper bound of the relative rounding error of a few operations.
 const ROUNDING: f32 = 1e-4;
 /// Maximum postings read for one query.
 const POSTINGS_MAX: u64 = 20_000_000;
-/// Passages examined within a step.
+/// Passages that are examined between two cancellation checks.
 const PASSAGES_OF_A_STEP: usize = 64;
-/// Maximum words of a passage; a longer one counts as this.
+/// Maximum words of a passage for its length; a longer passage is ranked as one of this length.
 const LENGTH_MAX: usize = 1_024;
 
-/// An event that matches a query, by its best piece.
+/// An event that matches a query, with its best piece.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Hit {
+pub struct SearchHit {
     /// Hash of its session's incarnation.
     pub hash: SessionHash,
-    /// The id of its session.
+    /// Id of its session.
     pub session: SessionId,
     /// Position in the session.
     pub position: Position,
     /// Number of the piece: see [`EventText::piece`](super::EventText::piece).
     pub piece: u16,
-    /// Time of the event, in milliseconds.
+    /// Time of the event, rounded down to milliseconds.
     pub at: Timestamp,
     /// Type of the event.
     pub kind: EventType,
     /// Origin of the event.
     pub origin: Option<Origin>,
-    /// Speaker.
+    /// Speaker of the event, if it names one.
     pub who: Option<String>,
     /// Score; comparable only within one result.
     pub score: f32,
     /// Components of the score.
     pub why: Why,
-    /// True if its text may have consecutive words of the query: see [`SearchQuery::row`].
+    /// True if [`ParsedQuery::row_bonus`] may be above 0 for its text.
     pub may_have_row: bool,
 }
 
 /// Result of a query.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ranked {
+pub struct RankedHits {
     /// The hits, the best first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// True if prefixes expand to more terms, or the words to more postings, than are read.
     pub limited: bool,
     /// Number of passages that were searched.
@@ -82,39 +82,39 @@ pub struct Ranked {
 #[must_use]
 pub fn rank(
     parts: &[Part<'_>],
-    query: &SearchQuery,
+    query: &ParsedQuery,
     keep: &Keep<'_>,
     order: HitOrder,
     limit: usize,
-) -> Ranked {
-    let times = times(parts, query);
+) -> RankedHits {
+    let times = find_time_ranges(parts, query);
     let mut scope = SearchedPassages::new(parts, &query.filters, keep, &times);
-    let mut ranked = Ranked { passages: scope.passages, ..Ranked::default() };
-    let (words, all) = scope.look_up(&query.ranked, EXPANSIONS_MAX);
-    let (must, all_of_must) = scope.look_up(&query.must, EXPANSIONS_MAX);
-    let (must_not, none_left) = scope.look_up(&query.must_not, EXPANSIONS_MAX);
+    let mut ranked = RankedHits { passages: scope.passages, ..RankedHits::default() };
+    let (words, all) = scope.find_words(&query.ranked, EXPANSIONS_MAX);
+    let (must, all_of_must) = scope.find_words(&query.must, EXPANSIONS_MAX);
+    let (must_not, none_left) = scope.find_words(&query.must_not, EXPANSIONS_MAX);
     ranked.limited = !(all && all_of_must && none_left);
-    let allowed = scope.allowed(&must, &must_not);
-    let sums = scope.sums(query, &words);
+    let allowed = scope.find_allowed(&must, &must_not);
+    let sums = scope.sum_scores(query, &words);
     ranked.limited |= scope.is_exhausted();
     ranked.postings = scope.read;
     if !(scope.is_exhausted() && allowed.is_some()) {
-        ranked.hits = scope.best(query, &sums, allowed.as_deref(), order, limit);
+        ranked.hits = scope.best_hits(query, &sums, allowed.as_deref(), order, limit);
     }
     ranked
 }
 
-/// The postings of a word in each part.
-type Found<'a> = Vec<Vec<Postings<'a>>>;
+/// The posting lists of a word, by part.
+type Lists<'a> = Vec<Vec<Postings<'a>>>;
 
-/// By part and passage: true if the event that starts there may be a hit.
+/// By part and passage: true if the event whose first piece is the passage may be a hit.
 type Allowed = Vec<Vec<bool>>;
 
-/// The passages of a time range as a list in each part: their number, and the list.
+/// For each time range its passages by part: their number, and the encoded list.
 type Times = Vec<(Pattern, Vec<(u32, Vec<u8>)>)>;
 
-/// Returns the passages of the time ranges in a query.
-fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
+/// Finds the passages within each time range of a query.
+fn find_time_ranges(parts: &[Part<'_>], query: &ParsedQuery) -> Times {
     let patterns = query.ranked.iter().flat_map(|word| &word.patterns);
     let of = |part: &Part<'_>, from: Timestamp, to: Timestamp| {
         pace::steps(part.len() / PASSAGES_OF_A_STEP);
@@ -128,7 +128,7 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
         (found.len() as u32, list)
     };
     let list = |pattern: &Pattern| match pattern {
-        Pattern::Within(from, to) => {
+        Pattern::TimeRange(from, to) => {
             Some((pattern.clone(), parts.iter().map(|part| of(part, *from, *to)).collect()))
         }
         _ => None,
@@ -136,7 +136,7 @@ fn times(parts: &[Part<'_>], query: &SearchQuery) -> Times {
     patterns.filter_map(list).collect()
 }
 
-/// Searchable passages.
+/// The passages that a query may find, and their counts.
 struct SearchedPassages<'a, 'p> {
     parts: &'p [Part<'a>],
     times: &'a Times,
@@ -155,15 +155,14 @@ struct SearchedPassages<'a, 'p> {
     read: u64,
 }
 
-/// Sums over the words of a query.
+/// Sums of scores over the words of a query.
 #[derive(Default)]
-struct Sums {
+struct ScoreSums {
     /// Scores by part and passage.
     words: Vec<Vec<f32>>,
     /// By part and passage: number of its words that count towards a whole match.
     held: Vec<Vec<u8>>,
     needed: usize,
-    /// Scores by session.
     sessions: Vec<f32>,
 }
 
@@ -179,7 +178,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         for spans in &mut spans {
             spans.sort_unstable_by_key(|run| all.runs.get(*run).map(|run| run.passages.start));
         }
-        let hidden: Vec<Vec<bool>> = parts.iter().map(|part| hidden(part, filters)).collect();
+        let hidden: Vec<Vec<bool>> = parts.iter().map(|part| find_hidden(part, filters)).collect();
         let session_words = vec![0; all.sessions.len()];
         let (passages, words, read, is_open) = (0, 0, 0, Vec::new());
         let mut scope = Self {
@@ -194,12 +193,12 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             session_words,
             read,
         };
-        scope.count();
+        scope.count_searchable();
         scope
     }
 
-    /// Counts the searchable passages, and their words.
-    fn count(&mut self) {
+    /// Counts the passages that are not hidden, and their words.
+    fn count_searchable(&mut self) {
         let mut seen = vec![0; self.parts.len()];
         for run in &self.all.runs {
             let Some(part) = self.parts.get(run.part) else { continue };
@@ -208,7 +207,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             let hidden = hidden.get(run.passages.clone()).unwrap_or_default();
             let counts = |at: usize| hidden.get(at).is_none_or(|hidden| !hidden);
             let counted = run.passages.clone().enumerate().filter(|(at, _)| counts(*at));
-            let counted = counted.map(|(_, passage)| part.words(passage) as u64);
+            let counted = counted.map(|(_, passage)| part.word_count(passage) as u64);
             let (passages, words) =
                 counted.fold((0, 0), |(passages, words), length| (passages + 1, words + length));
             self.passages += passages;
@@ -224,11 +223,11 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         self.is_open = parts.map(|(part, seen)| part.len() as u64 == seen).collect();
     }
 
-    /// Returns the postings of the words, and true if they are complete: prefixes expand to `most`
-    /// terms at most, independent of the division into parts.
-    fn look_up(&self, words: &[Word], most: usize) -> (Vec<Found<'a>>, bool) {
+    /// Returns the postings of the words, and true if they are complete: the prefixes expand to at
+    /// most `most` terms together, independent of the division into parts.
+    fn find_words(&self, words: &[WordPatterns], most: usize) -> (Vec<Lists<'a>>, bool) {
         let is_open =
-            |pattern: &&Pattern| matches!(pattern, Pattern::Begins(_) | Pattern::Under(_));
+            |pattern: &&Pattern| matches!(pattern, Pattern::Prefix(_) | Pattern::PathPrefix(_));
         let open = words.iter().flat_map(|word| &word.patterns).filter(is_open).count();
         let most = most / open.max(1);
         let mut is_all = true;
@@ -237,7 +236,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             .map(|word| {
                 let mut found = vec![Vec::new(); self.parts.len()];
                 for pattern in &word.patterns {
-                    is_all &= self.look_up_one(pattern, most, &mut found);
+                    is_all &= self.find_pattern(pattern, most, &mut found);
                 }
                 found
             })
@@ -245,16 +244,16 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         (found, is_all)
     }
 
-    fn look_up_one(&self, pattern: &Pattern, most: usize, found: &mut Found<'a>) -> bool {
+    fn find_pattern(&self, pattern: &Pattern, most: usize, found: &mut Lists<'a>) -> bool {
         let (start, is_under) = match pattern {
             Pattern::Term(term) => {
                 for (part, found) in self.parts.iter().zip(found) {
                     pace::step();
-                    found.extend(part.find(term.as_bytes()));
+                    found.extend(part.find_postings(term.as_bytes()));
                 }
                 return true;
             }
-            Pattern::Within(..) => {
+            Pattern::TimeRange(..) => {
                 let known = self.times.iter().find(|(known, _)| known == pattern);
                 for ((count, list), found) in
                     known.into_iter().flat_map(|known| &known.1).zip(found)
@@ -263,14 +262,14 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
                 }
                 return true;
             }
-            Pattern::Begins(start) => (start.as_bytes(), false),
-            Pattern::Under(start) => (start.as_bytes(), true),
+            Pattern::Prefix(start) => (start.as_bytes(), false),
+            Pattern::PathPrefix(start) => (start.as_bytes(), true),
         };
         let fits = |term: &[u8]| {
             let rest = term.strip_prefix(start);
             rest.is_some_and(|rest| !is_under || rest.is_empty() || rest.starts_with(b"/"))
         };
-        // The first terms of all parts together; from each part those up to the last of them.
+        // The first `most` terms of all parts; each part adds its postings up to the last of them.
         let mut first: BTreeSet<Vec<u8>> = BTreeSet::new();
         let mut is_all = true;
         for part in self.parts {
@@ -307,9 +306,9 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         self.read > POSTINGS_MAX
     }
 
-    /// Calls `visit` with passage, count and session of each passage of a part that has one of the
-    /// terms and may be found.
-    fn each(
+    /// Calls `visit` with passage, frequency and session of each searchable passage of a part in
+    /// which one of the postings has an entry.
+    fn for_each_passage(
         &mut self,
         at: usize,
         postings: &[Postings<'a>],
@@ -325,7 +324,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         let mut run = runs.next();
         pace::steps(1 + part.len() / PASSAGES_OF_A_STEP);
         let mut seen = 0_usize;
-        let mut see = |passage: usize, count: u32| {
+        let mut visit_passage = |passage: usize, count: u32| {
             seen += 1;
             if seen.is_multiple_of(PASSAGES_OF_A_STEP) {
                 pace::step();
@@ -339,23 +338,23 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             }
         };
         if let [one] = postings {
-            one.each(see);
+            one.for_each(visit_passage);
             return;
         }
         let mut counts = vec![0_u32; part.len()];
         for one in postings {
-            one.each(|passage, count| {
+            one.for_each(|passage, count| {
                 if let Some(sum) = counts.get_mut(passage) {
                     *sum = sum.saturating_add(count);
                 }
             });
         }
         let held = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        held.for_each(|(passage, count)| see(passage, *count));
+        held.for_each(|(passage, count)| visit_passage(passage, *count));
     }
 
-    /// Counts the passages that have the word and may be found.
-    fn holding(&mut self, found: &Found<'a>) -> u64 {
+    /// Counts the searchable passages that have the word.
+    fn count_passages(&mut self, found: &Lists<'a>) -> u64 {
         let is_counted = |(postings, is_open): (&Vec<Postings<'_>>, &bool)| {
             postings.is_empty() || postings.len() == 1 && *is_open
         };
@@ -364,13 +363,14 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         }
         let mut holding = 0;
         for (at, postings) in found.iter().enumerate() {
-            self.each(at, postings, |_, _, _| holding += 1);
+            self.for_each_passage(at, postings, |_, _, _| holding += 1);
         }
         holding
     }
 
-    /// Returns the events that meet the requirements; `None` if the query has none.
-    fn allowed(&mut self, must: &[Found<'a>], must_not: &[Found<'a>]) -> Option<Allowed> {
+    /// Returns the events that have every required and no excluded word; `None` if the query
+    /// requires and excludes none.
+    fn find_allowed(&mut self, must: &[Lists<'a>], must_not: &[Lists<'a>]) -> Option<Allowed> {
         if must.is_empty() && must_not.is_empty() {
             return None;
         }
@@ -384,7 +384,7 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             let mut has = none(parts);
             pace::steps(has.iter().map(Vec::len).sum::<usize>() / PASSAGES_OF_A_STEP);
             for (at, ((postings, has), part)) in found.iter().zip(&mut has).zip(parts).enumerate() {
-                self.each(at, postings, |passage, _, _| {
+                self.for_each_passage(at, postings, |passage, _, _| {
                     let piece = part.row(passage).map_or(0, |row| usize::from(row.piece));
                     if let Some(has) = has.get_mut(passage.saturating_sub(piece)) {
                         *has = true;
@@ -397,22 +397,22 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         Some(allowed)
     }
 
-    /// Sums the scores of the words.
-    fn sums(&mut self, query: &SearchQuery, words: &[Found<'a>]) -> Sums {
-        let holding: Vec<u64> = words.iter().map(|found| self.holding(found)).collect();
+    /// Sums the scores of the words by passage and by session.
+    fn sum_scores(&mut self, query: &ParsedQuery, words: &[Lists<'a>]) -> ScoreSums {
+        let holding: Vec<u64> = words.iter().map(|found| self.count_passages(found)).collect();
         let is_common = |holding: &u64| bm25::is_common(self.passages, *holding);
         let only_common = holding.iter().all(|holding| *holding == 0 || is_common(holding));
         let counted = |holding: &u64| *holding > 0 && (only_common || !is_common(holding));
         let weighs: Vec<bool> = holding.iter().map(counted).collect();
         let by_part = |part: &Part<'_>| part.len();
-        let mut sums = Sums {
+        let mut sums = ScoreSums {
             words: self.parts.iter().map(|part| vec![0.0; by_part(part)]).collect(),
             held: self.parts.iter().map(|part| vec![0; by_part(part)]).collect(),
             needed: 0,
             sessions: vec![0.0; self.all.sessions.len()],
         };
         let mean = (self.words as f64 / self.passages.max(1) as f64).max(1.0);
-        let share = |often: f64, length: usize| bm25::share(often, length as f64 / mean, K1, B);
+        let share = |often: f64, length: usize| bm25::tf_share(often, length as f64 / mean, K1, B);
         let shares: Vec<[f32; 3]> = (0..=LENGTH_MAX)
             .map(|length| [1.0, 2.0, 3.0].map(|often| share(often, length) as f32))
             .collect();
@@ -425,12 +425,12 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
                 continue;
             }
             sums.needed += usize::from(word.is_needed);
-            let worth = bm25::worth(passages, *holding) as f32;
+            let worth = bm25::idf(passages, *holding) as f32;
             let mut of_session = vec![0_u32; sums.sessions.len()];
             let of_parts = sums.words.iter_mut().zip(&mut sums.held).zip(parts).zip(found);
             for (at, (((sums, held), part), postings)) in of_parts.enumerate() {
-                self.each(at, postings, |passage, count, session| {
-                    let length = part.words(passage).min(LENGTH_MAX);
+                self.for_each_passage(at, postings, |passage, count, session| {
+                    let length = part.word_count(passage).min(LENGTH_MAX);
                     let known = shares.get(length).and_then(|of| of.get(count as usize - 1));
                     let share =
                         known.copied().unwrap_or_else(|| share(f64::from(count), length) as f32);
@@ -443,35 +443,35 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
                     }
                 });
             }
-            self.add_sessions(&of_session, &mut sums.sessions);
+            self.add_session_scores(&of_session, &mut sums.sessions);
         }
         sums
     }
 
-    /// Adds a word's score to each session, given its frequency there.
-    fn add_sessions(&self, often: &[u32], sums: &mut [f32]) {
+    /// Adds a word's score to each session; `often` has its frequency by session.
+    fn add_session_scores(&self, often: &[u32], sums: &mut [f32]) {
         let sessions = self.session_words.iter().filter(|words| **words > 0).count();
         let holding = often.iter().filter(|count| **count > 0).count();
         let mean = (self.words as f64 / sessions.max(1) as f64).max(1.0);
-        let worth = bm25::worth(sessions as u64, holding as u64);
+        let worth = bm25::idf(sessions as u64, holding as u64);
         for ((count, words), sum) in often.iter().zip(&self.session_words).zip(sums) {
             if *count > 0 {
                 let longer = *words as f64 / mean;
-                let share = bm25::share(f64::from(*count), longer, SESSION_K1, SESSION_B);
+                let share = bm25::tf_share(f64::from(*count), longer, SESSION_K1, SESSION_B);
                 *sum += (worth * share) as f32;
             }
         }
     }
 
-    /// Returns the best hits.
-    fn best(
+    /// Returns the best hits, at most `limit`, the best first.
+    fn best_hits(
         &self,
-        query: &SearchQuery,
-        sums: &Sums,
+        query: &ParsedQuery,
+        sums: &ScoreSums,
         allowed: Option<&[Vec<bool>]>,
         order: HitOrder,
         limit: usize,
-    ) -> Vec<Hit> {
+    ) -> Vec<SearchHit> {
         let most = |sums: &[f32]| sums.iter().copied().fold(0.0, f32::max);
         let words_most = sums.words.iter().map(|part| most(part)).fold(0.0, f32::max);
         let sessions_most = most(&sums.sessions);
@@ -479,36 +479,36 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
             self.parts.iter().map(|part| named_speakers(part, query)).collect();
         let who = if named.iter().flatten().any(|named| *named) { WHO } else { 0.0 };
         let every = query.ranked.is_empty();
-        let of_most = |sum: f32, most: f32| if most > 0.0 { sum / most } else { 0.0 };
-        let slightly_more = of_most(1.0 + ROUNDING, words_most);
-        let (mut best, mut beside) = (Best::new(order, limit), Vec::new());
+        let relative_to = |sum: f32, most: f32| if most > 0.0 { sum / most } else { 0.0 };
+        let slightly_more = relative_to(1.0 + ROUNDING, words_most);
+        let (mut best, mut around) = (TopCandidates::new(order, limit), Vec::new());
         for (index, run) in self.all.runs.iter().enumerate() {
             let Some(part) = self.parts.get(run.part) else { continue };
             pace::steps(1 + run.passages.len() / PASSAGES_OF_A_STEP);
-            if !self.fill_beside(index, run, sums, &mut beside) && !every {
+            if !self.fill_window(index, run, sums, &mut around) && !every {
                 continue;
             }
             let held = sums.held.get(run.part).and_then(|held| held.get(run.passages.clone()));
             let held = held.unwrap_or_default();
             let session = sums.sessions.get(run.session).copied().unwrap_or_default();
-            let session = SESSION * of_most(session, sessions_most);
+            let session = SESSION * relative_to(session, sessions_most);
             let mut event: Option<HitCandidate> = None;
-            let windows = beside.windows(5).filter_map(<[f32]>::first_chunk::<5>);
+            let windows = around.windows(5).filter_map(<[f32]>::first_chunk::<5>);
             for (at, window) in windows.enumerate() {
                 let near = if order == HitOrder::Score { neighbour_bonus(window) } else { 0.0 };
                 let [_, _, words, ..] = *window;
-                // A passage next to a match is shown with it, and is not itself a hit.
+                // A passage without a word of the query is not a hit, even next to one.
                 if !(every || words > 0.0) {
                     continue;
                 }
                 let held = held.get(at).map_or(0, |held| usize::from(*held));
                 let is_whole = sums.needed > 0 && held == sums.needed;
                 let whole = if is_whole { WHOLE as f32 } else { 0.0 };
-                // Nearly all passages end here: an upper bound of the score, cheaper to compute.
-                if best.is_beyond((words + near) * slightly_more + session + who + whole) {
+                // Skips nearly all passages: this upper bound of the score is cheap to compute.
+                if best.is_too_low((words + near) * slightly_more + session + who + whole) {
                     continue;
                 }
-                let [words, near] = [words, near].map(|sum| of_most(sum, words_most));
+                let [words, near] = [words, near].map(|sum| relative_to(sum, words_most));
                 let mut why = Why { words, near, session, who, whole, ..Why::default() };
                 let passage = run.passages.start + at;
                 let is = |of: Option<&Vec<bool>>, at: usize| of.and_then(|of| of.get(at)).copied();
@@ -523,8 +523,8 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
                 if is(named.get(run.part), usize::from(row.speaker)) != Some(true) {
                     why.who = 0.0;
                 }
-                let places = [run.part, passage, run.session];
-                let candidate = HitCandidate::new(order, places, held, &row, why);
+                let indexes = [run.part, passage, run.session];
+                let candidate = HitCandidate::new(order, indexes, held, &row, why);
                 match &mut event {
                     Some(event) if event.position == row.position => {
                         if score(&candidate.why) > score(&event.why) {
@@ -539,19 +539,19 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         let hit = |found: HitCandidate| {
             let lacking = sums.needed.saturating_sub(found.held);
             let may_have_row = found.why.words > 0.0 && query.may_have_row(lacking);
-            Some(Hit { may_have_row, ..self.hit(&found)? })
+            Some(SearchHit { may_have_row, ..self.make_hit(&found)? })
         };
         best.into_sorted().filter_map(hit).collect()
     }
 
-    /// Fills `beside` with the sums of a run's passages, and of the two before and the two after it
+    /// Fills `around` with the sums of a run's passages, and of the two before and the two after it
     /// in its session; returns true if any of them has a word.
-    fn fill_beside(
+    fn fill_window(
         &self,
         index: usize,
         run: &PositionRun,
-        sums: &Sums,
-        beside: &mut Vec<f32>,
+        sums: &ScoreSums,
+        around: &mut Vec<f32>,
     ) -> bool {
         let sums_of = |run: &PositionRun| -> &[f32] {
             let part = sums.words.get(run.part).map(Vec::as_slice).unwrap_or_default();
@@ -562,28 +562,28 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
         let before = before.take_while(same).flat_map(|run| sums_of(run).iter().rev());
         let after = self.all.runs.get(index + 1..).unwrap_or_default().iter();
         let after = after.take_while(same).flat_map(sums_of);
-        beside.clear();
-        beside.extend(before.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
-        beside.reverse();
-        beside.extend_from_slice(sums_of(run));
-        beside.extend(after.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
-        beside.iter().any(|sum| *sum > 0.0)
+        around.clear();
+        around.extend(before.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
+        around.reverse();
+        around.extend_from_slice(sums_of(run));
+        around.extend(after.chain(std::iter::repeat(&0.0)).take(NEAR.len()));
+        around.iter().any(|sum| *sum > 0.0)
     }
 
-    fn hit(&self, found: &HitCandidate) -> Option<Hit> {
+    fn make_hit(&self, found: &HitCandidate) -> Option<SearchHit> {
         let part = self.parts.get(found.part)?;
         let row = part.row(found.passage)?;
         let session = self.all.sessions.get(found.session)?;
         let origin = usize::from(row.origin).checked_sub(1).and_then(|at| ORIGIN.get(at));
-        Some(Hit {
+        Some(SearchHit {
             hash: session.hash,
             session: SessionId::new(session.id).ok()?,
             position: Position(row.position),
             piece: row.piece,
             at: Timestamp(row.at_ms.saturating_mul(1_000)),
-            kind: EventType::kept(part.kind(row.kind)),
+            kind: EventType::from_stored(part.kind_name(row.kind)),
             origin: origin.copied(),
-            who: part.speaker(row.speaker).map(str::to_owned),
+            who: part.speaker_name(row.speaker).map(str::to_owned),
             score: score(&found.why),
             why: found.why,
             may_have_row: false,
@@ -591,39 +591,39 @@ impl<'a, 'p> SearchedPassages<'a, 'p> {
     }
 }
 
-/// Returns the bonus of the passage in the middle for those on either side of it.
+/// Returns the bonus of the middle passage for the words of its neighbours.
 fn neighbour_bonus([far_before, before, _, after, far_after]: &[f32; 5]) -> f32 {
-    let [beside, behind] = NEAR;
-    beside * (before + after) + behind * (far_before + far_after)
+    let [near, far] = NEAR;
+    near * (before + after) + far * (far_before + far_after)
 }
 
-/// Origins by their numbers.
+/// Origins by their numbers in a part, which begin at 1.
 const ORIGIN: [Origin; 6] =
     [Origin::User, Origin::Model, Origin::Tool, Origin::Web, Origin::Harness, Origin::Import];
 
 /// Returns, by passage, true if the filters exclude it; empty if none is excluded.
-fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
+fn find_hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
     pace::steps(1 + part.kinds().count() + part.speakers().count());
-    let kinds: Vec<bool> = part.kinds().map(|kind| filters.admits_kind(kind)).collect();
+    let kinds: Vec<bool> = part.kinds().map(|kind| filters.allows_kind(kind)).collect();
     let speakers: Vec<bool> =
-        part.speakers().map(|name| filters.admits_speaker(Some(name))).collect();
-    let silent = filters.admits_speaker(None);
+        part.speakers().map(|name| filters.allows_speaker(Some(name))).collect();
+    let silent = filters.allows_speaker(None);
     let origin =
-        |at: usize| ORIGINS.get(at).is_none_or(|name| filters.origins.admits(|it| it == *name));
+        |at: usize| ORIGINS.get(at).is_none_or(|name| filters.origins.matches(|it| it == *name));
     let origins: Vec<bool> = (0..ORIGINS.len()).map(origin).collect();
     let ms = |at: Option<Timestamp>| at.map(|at| at.0.div_euclid(1_000));
     let (after, before) = (ms(filters.after), ms(filters.before));
-    let is_open = [&kinds, &speakers, &origins].iter().all(|admits| admits.iter().all(|it| *it));
+    let is_open = [&kinds, &speakers, &origins].iter().all(|allows| allows.iter().all(|it| *it));
     if is_open && silent && after.or(before).is_none() {
         return Vec::new();
     }
-    let admits = |of: &[bool], at: usize| of.get(at).copied().unwrap_or(true);
+    let allows = |of: &[bool], at: usize| of.get(at).copied().unwrap_or(true);
     let shown = |passage: usize| {
         part.row(passage).is_some_and(|row| {
             let speaker = usize::from(row.speaker);
-            admits(&kinds, usize::from(row.kind))
-                && if row.speaker == NONE { silent } else { admits(&speakers, speaker) }
-                && admits(&origins, usize::from(row.origin).wrapping_sub(1))
+            allows(&kinds, usize::from(row.kind))
+                && if row.speaker == NONE { silent } else { allows(&speakers, speaker) }
+                && allows(&origins, usize::from(row.origin).wrapping_sub(1))
                 && after.is_none_or(|after| row.at_ms >= after)
                 && before.is_none_or(|before| row.at_ms < before)
         })
@@ -633,14 +633,14 @@ fn hidden(part: &Part<'_>, filters: &Filters) -> Vec<bool> {
 }
 
 /// Returns, by speaker, true if the query names it.
-fn named_speakers(part: &Part<'_>, query: &SearchQuery) -> Vec<bool> {
-    let is_asked = |term: String| {
+fn named_speakers(part: &Part<'_>, query: &ParsedQuery) -> Vec<bool> {
+    let is_in_query = |term: String| {
         let term = Pattern::Term(term);
         query.ranked.iter().any(|word| word.patterns.contains(&term))
     };
     let is_named = |speaker: &str| {
         let mut is_named = false;
-        terms(speaker, |term| is_named |= is_asked(stem(term.word).into_owned()));
+        visit_terms(speaker, |term| is_named |= is_in_query(stem(term.word).into_owned()));
         is_named
     };
     part.speakers().map(is_named).collect()

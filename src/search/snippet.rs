@@ -1,10 +1,10 @@
-//! The shown part of a passage: all of a short one, else its sentences from the first to the last
-//! with words of the query, else the part with most of them, cut between graphemes. It must not
-//! change a character of the text.
+//! The part of a passage that is shown: all of a short one, else the sentences from the first to
+//! the last with words of the query, cut to the window with most of them, between graphemes. It
+//! must not change a character of the text.
 
 use std::ops::Range;
 
-use super::{query::Query, terms::terms};
+use super::{query::Query, terms::visit_terms};
 use crate::{
     event::text::{ELLIPSIS, whole_graphemes},
     projection::sentences::end_of_sentence,
@@ -14,12 +14,12 @@ use crate::{
 const MATCHED_MAX: usize = 8;
 const MATCHED_BYTES_MAX: usize = 64;
 
-/// Maximum bytes of a passage that is shown including its sentences without a word of the query.
+/// Maximum bytes of a passage whose sentences without a word of the query are shown too.
 const WHOLE_BYTES_MAX: usize = 240;
 
-/// A part of a passage.
+/// The shown part of a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snippet {
+pub struct PassageSnippet {
     /// The text, with an ellipsis at each end where text is omitted.
     pub text: String,
     /// The matched words, as written in the text, each once.
@@ -28,15 +28,15 @@ pub struct Snippet {
     pub marks: Vec<Range<usize>>,
 }
 
-/// Returns at most `bytes_max` bytes of a passage, and two ellipses.
+/// Returns at most `bytes_max` bytes of a passage, besides an ellipsis at each end.
 #[must_use]
-pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
-    let marks = marks(query, text);
-    let sentences = sentences(text, &marks);
-    let within = text.get(sentences.clone()).unwrap_or_default();
-    let moved = |mark: &Range<usize>| mark.start - sentences.start..mark.end - sentences.start;
-    let inner: Vec<Range<usize>> = marks.iter().map(moved).collect();
-    let shown = densest_window(within, &inner, bytes_max);
+pub fn extract_snippet(query: &Query, text: &str, bytes_max: usize) -> PassageSnippet {
+    let marks = find_marks(query, text);
+    let sentences = marked_sentences(text, &marks);
+    let excerpt = text.get(sentences.clone()).unwrap_or_default();
+    let relative = |mark: &Range<usize>| mark.start - sentences.start..mark.end - sentences.start;
+    let inner: Vec<Range<usize>> = marks.iter().map(relative).collect();
+    let shown = densest_window(excerpt, &inner, bytes_max);
     let shown = shown.start + sentences.start..shown.end + sentences.start;
     let mut matched: Vec<String> = Vec::new();
     let is_shown = |mark: &&Range<usize>| shown.start <= mark.start && mark.end <= shown.end;
@@ -52,19 +52,19 @@ pub fn snippet(query: &Query, text: &str, bytes_max: usize) -> Snippet {
     made.extend((shown.start > 0).then_some(ELLIPSIS));
     // A mark is a word: it is never in the white space that is trimmed.
     let begin = shown.start + part.len() - part.trim_start().len();
-    let place = |at: usize| made.len() + at - begin;
-    let marks = marks.iter().filter(is_shown).map(|mark| place(mark.start)..place(mark.end));
+    let shown_at = |at: usize| made.len() + at - begin;
+    let marks = marks.iter().filter(is_shown).map(|mark| shown_at(mark.start)..shown_at(mark.end));
     let marks = marks.collect();
     made.push_str(part.trim());
     made.extend((shown.end < text.len()).then_some(ELLIPSIS));
-    Snippet { text: made, matched, marks }
+    PassageSnippet { text: made, matched, marks }
 }
 
-/// Returns byte ranges of the query's words; an identifier of several words is one range.
-fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
+/// Returns the byte ranges of the query's words in a text; a whole identifier is one range.
+fn find_marks(query: &Query, text: &str) -> Vec<Range<usize>> {
     let mut marks: Vec<Range<usize>> = Vec::new();
-    terms(text, |term| {
-        if query.find(term).is_none_or(|found| !query.ranks(found.word)) {
+    visit_terms(text, |term| {
+        if query.match_term(term).is_none_or(|found| !query.is_ranked(found.word)) {
             return;
         }
         while marks.last().is_some_and(|last| term.range.start <= last.start) {
@@ -78,8 +78,8 @@ fn marks(query: &Query, text: &str) -> Vec<Range<usize>> {
     marks
 }
 
-/// Returns the sentences, or lines, from the first with a mark to the last.
-fn sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
+/// Returns the byte range from the first sentence or line with a mark to the last one.
+fn marked_sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
     let (Some(first), Some(last)) = (marks.first(), marks.last()) else { return 0..text.len() };
     if text.len() <= WHOLE_BYTES_MAX {
         return 0..text.len();
@@ -96,7 +96,7 @@ fn sentences(text: &str, marks: &[Range<usize>]) -> Range<usize> {
     from..at.min(text.len())
 }
 
-/// Returns the part of the text with the most marks.
+/// Returns the byte range of at most `bytes_max` bytes with the most marks.
 fn densest_window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range<usize> {
     if text.len() <= bytes_max {
         return 0..text.len();
@@ -106,7 +106,7 @@ fn densest_window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range
             |mark: &&Range<usize>| mark.start >= first.start && mark.end <= first.start + bytes_max;
         marks.iter().filter(within).count()
     };
-    // The first of equals: `max_by_key` returns the last.
+    // Reversed, since `max_by_key` returns the last of equals.
     let first = marks.iter().rev().max_by_key(|mark| marked(mark));
     let first = first.map_or(0, |mark| mark.start);
     let last = marks.iter().rev().find(|mark| mark.end <= first + bytes_max);
@@ -114,11 +114,11 @@ fn densest_window(text: &str, marks: &[Range<usize>], bytes_max: usize) -> Range
     let start = first.saturating_sub(spare / 2).min(text.len() - bytes_max);
     let start = whole_graphemes(text, text.floor_char_boundary(start));
     let end = whole_graphemes(text, text.floor_char_boundary(start + bytes_max));
-    between_words(text, first, start..end.max(start))
+    trim_partial_words(text, first, start..end.max(start))
 }
 
-/// Returns the range without short partial words at its ends.
-fn between_words(text: &str, first: usize, range: Range<usize>) -> Range<usize> {
+/// Returns the range without the partial words at its ends, unless they are long.
+fn trim_partial_words(text: &str, first: usize, range: Range<usize>) -> Range<usize> {
     let head = text.get(range.start..first.max(range.start)).unwrap_or_default();
     let start = match head.find(char::is_whitespace) {
         Some(at) if range.start > 0 => range.start + at,

@@ -1,4 +1,4 @@
-//! English words without meaning for a search. It must not differ for queries and passages.
+//! English words that are not searched for. It must not differ for queries and passages.
 
 /// Stop words, sorted by bytes.
 const STOP_WORDS: [&str; 86] = [
@@ -21,7 +21,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_stop_word_of_the_list_is_found() {
+    fn is_stop_word_returns_true_for_every_listed_word() {
         assert!(STOP_WORDS.is_sorted());
         assert!(STOP_WORDS.iter().all(|word| is_stop_word(word)));
         assert!(!is_stop_word("ledger") && !is_stop_word(""));

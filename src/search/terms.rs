@@ -1,6 +1,6 @@
-//! The terms of a text: words in lower case without accents, identifiers and paths whole and in
-//! parts that are long enough to be meaningful, numbers without the marks that group their digits,
-//! pairs of characters in scripts without spaces. It must not depend on a query.
+//! The terms of a text: words in lower case without accents; identifiers and paths, whole and in
+//! parts that are long enough; numbers without marks between groups of digits; and pairs of
+//! characters of scripts without spaces. It must not depend on a query.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use frostem::{Algorithm, Stemmer};
 
 use super::{
     irregular,
-    letters::{fold, is_unspaced, is_word},
+    letters::{fold_char, is_unspaced, is_word_char},
 };
 
-/// Maximum bytes of a term; a longer run of letters is an image or a key, not a word.
+/// Maximum bytes of a term; a longer run of letters is data, such as an image or a key.
 const TERM_BYTES_MAX: usize = 256;
 /// Minimum letters or digits of a part of an identifier that is a term in addition to the whole: a
 /// key such as `wJalrXUtn` has parts of one letter, which are meaningless.
@@ -22,26 +22,26 @@ const PART_CHARS_MIN: usize = 3;
 pub(super) struct Term<'a> {
     /// Form for comparison, before stemming.
     pub(super) word: &'a str,
-    /// Its byte range in the text.
+    /// Byte range of the term in the text.
     pub(super) range: Range<usize>,
     /// True if it is a whole identifier, after the terms of its parts. One whose parts are all too
     /// short to be terms is an ordinary word.
     pub(super) whole: bool,
 }
 
-/// Calls `visit` with every term of the text, in order; an identifier whole after its parts.
-pub(super) fn terms(text: &str, visit: impl FnMut(&Term<'_>)) {
-    visit_terms(text, true, PART_CHARS_MIN, visit);
+/// Calls `visit` with every term of a text, in order; a whole identifier comes after its parts.
+pub(super) fn visit_terms(text: &str, visit: impl FnMut(&Term<'_>)) {
+    scan_terms(text, true, PART_CHARS_MIN, visit);
 }
 
-/// Does the same with every part of an identifier, even a short one: dates consist of such parts.
-pub(super) fn parts(text: &str, visit: impl FnMut(&Term<'_>)) {
-    visit_terms(text, true, 1, visit);
+/// Calls `visit` with every term, and short parts of identifiers too: dates consist of such parts.
+pub(super) fn visit_all_parts(text: &str, visit: impl FnMut(&Term<'_>)) {
+    scan_terms(text, true, 1, visit);
 }
 
-/// Does the same; `seeks_plain` enables the fast path for plain words.
-fn visit_terms(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&Term<'_>)) {
-    let mut chunk = Chunk { part_min, ..Chunk::default() };
+/// Calls `visit` with every term; `seeks_plain` enables the fast path for plain words.
+fn scan_terms(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl FnMut(&Term<'_>)) {
+    let mut chunk = CharRun { part_min, ..CharRun::default() };
     let mut lower = String::new();
     let mut before: Option<char> = None;
     let mut at = 0;
@@ -69,20 +69,20 @@ fn visit_terms(text: &str, seeks_plain: bool, part_min: usize, mut visit: impl F
         let mut characters = rest.chars();
         let Some(character) = characters.next() else { break };
         let next = characters.next();
-        if is_word(character) {
+        if is_word_char(character) {
             let starts = before.is_none_or(|before| begins_part(before, character, next, &chunk));
             chunk.push(at, character, starts);
             before = Some(character);
         } else if before.zip(next).is_some_and(|(from, to)| joins_name(from, character, to)) {
-            chunk.join(character);
+            chunk.push_mark(character);
             before = Some(character);
         } else {
-            chunk.end(&mut visit);
+            chunk.finish(&mut visit);
             before = None;
         }
         at += character.len_utf8();
     }
-    chunk.end(&mut visit);
+    chunk.finish(&mut visit);
 }
 
 /// Returns the bytes of the word at the start of the text if it is plain: ASCII letters, lower case
@@ -106,7 +106,7 @@ fn plain_word_bytes(text: &[u8]) -> usize {
 fn joins_name(from: char, mark: char, to: char) -> bool {
     let digits = from.is_numeric() && to.is_numeric();
     match mark {
-        '_' | '-' | '.' | '/' | '@' => is_word(from) && is_word(to),
+        '_' | '-' | '.' | '/' | '@' => is_word_char(from) && is_word_char(to),
         ',' => digits,
         _ => false,
     }
@@ -114,10 +114,10 @@ fn joins_name(from: char, mark: char, to: char) -> bool {
 
 /// Returns true if a new part begins with `character`: after a mark, at a capital after a lower
 /// case letter, at the last of several capitals, at a unit after a number.
-fn begins_part(before: char, character: char, next: Option<char>, chunk: &Chunk) -> bool {
+fn begins_part(before: char, character: char, next: Option<char>, chunk: &CharRun) -> bool {
     match before {
         '.' | ',' => !(chunk.is_number && character.is_numeric()),
-        _ if !is_word(before) => true,
+        _ if !is_word_char(before) => true,
         _ if is_unspaced(before) || is_unspaced(character) => true,
         _ if character.is_uppercase() => {
             before.is_lowercase()
@@ -130,8 +130,8 @@ fn begins_part(before: char, character: char, next: Option<char>, chunk: &Chunk)
 
 /// A run of letters, digits and the marks that join them.
 #[derive(Default)]
-struct Chunk {
-    /// Minimum characters of a part that is a term.
+struct CharRun {
+    /// Minimum characters for a part to be a term of its own.
     part_min: usize,
     /// The parts, folded and concatenated.
     folded: String,
@@ -145,7 +145,7 @@ struct Chunk {
     mark: Option<char>,
 }
 
-impl Chunk {
+impl CharRun {
     fn push(&mut self, at: usize, character: char, starts: bool) {
         let mark = self.mark.take();
         let end = at + character.len_utf8();
@@ -162,15 +162,15 @@ impl Chunk {
         if let Some((_, range, _)) = self.parts.last_mut() {
             range.end = end;
         }
-        fold(character, &mut self.folded);
+        fold_char(character, &mut self.folded);
     }
 
-    fn join(&mut self, mark: char) {
+    fn push_mark(&mut self, mark: char) {
         self.mark = Some(mark);
     }
 
     /// Passes the terms to `visit` and starts a new run.
-    fn end(&mut self, visit: &mut impl FnMut(&Term<'_>)) {
+    fn finish(&mut self, visit: &mut impl FnMut(&Term<'_>)) {
         if self.parts.is_empty() {
             return;
         }
@@ -182,7 +182,7 @@ impl Chunk {
         };
         let is_path = self.joins.iter().any(|(_, mark)| is_apart(*mark));
         let (mut name, mut has_parts) = (String::new(), false);
-        let (mut own, mut own_from, mut own_is_said) = (String::new(), 0, false);
+        let (mut component, mut component_from, mut is_visited) = (String::new(), 0, false);
         for (index, (from, range, unspaced)) in self.parts.iter().enumerate() {
             let next = self.parts.get(index + 1);
             let to = next.map_or(self.folded.len(), |(from, ..)| *from);
@@ -195,19 +195,19 @@ impl Chunk {
             let word = number.as_deref().unwrap_or(word);
             let mark = mark_before(index);
             if index == 0 || mark.is_some_and(is_apart) {
-                own.clear();
-                (own_from, own_is_said) = (range.start, false);
+                component.clear();
+                (component_from, is_visited) = (range.start, false);
             } else {
-                own.extend(mark);
+                component.extend(mark);
             }
-            own.push_str(word);
+            component.push_str(word);
             if !is_name || word.chars().count() >= self.part_min {
                 visit_term(word, range.clone(), false, visit);
-                (has_parts, own_is_said) = (true, true);
+                (has_parts, is_visited) = (true, true);
             }
             let is_last = next.is_none() || mark_before(index + 1).is_some_and(is_apart);
-            if is_name && is_path && is_last && !own_is_said {
-                visit_term(&own, own_from..range.end, false, visit);
+            if is_name && is_path && is_last && !is_visited {
+                visit_term(&component, component_from..range.end, false, visit);
                 has_parts = true;
             }
             if is_name && name.len() <= TERM_BYTES_MAX {
@@ -232,7 +232,7 @@ impl Chunk {
         self.joins.clear();
     }
 
-    /// Passes on the pair at a character of a script without spaces, or a lone character.
+    /// Visits the pair that begins at a character of a script without spaces, or a lone character.
     fn visit_pair(&self, index: usize, visit: &mut impl FnMut(&Term<'_>)) {
         let Some((from, range, _)) = self.parts.get(index) else { return };
         let next = self.parts.get(index + 1).filter(|(.., unspaced)| *unspaced);
@@ -277,7 +277,7 @@ fn plain_number(word: &str) -> Option<String> {
     let other = if mark == "." { ',' } else { '.' };
     let plain = |text: &str| text.replace(['.', ','], "");
     if head.contains(mark) {
-        // Several of the same mark group digits, or it is not a number.
+        // If a mark is repeated, it groups digits, or the word is not a number.
         return (mark == "," && grouped(word, ',')).then(|| plain(word));
     }
     if head.contains(other) {
@@ -287,17 +287,17 @@ fn plain_number(word: &str) -> Option<String> {
     Some(if groups { plain(word) } else { format!("{head}.{tail}") })
 }
 
-/// Returns the word without its English ending, if it is a word of ASCII letters; for an irregular
-/// form such as `went`, the stem of its base word.
+/// Returns the English stem of a word of ASCII letters, for an irregular form such as `went` that
+/// of its base word; any other word unchanged.
 pub(super) fn stem(word: &str) -> std::borrow::Cow<'_, str> {
-    let word = irregular::base(word);
+    let word = irregular::base_word(word);
     match word.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         true => Stemmer::new(Algorithm::English).stem(word),
         false => word.into(),
     }
 }
 
-/// Returns true if the word is made of digits.
+/// Returns true if the word has only ASCII digits.
 pub(super) fn is_number(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -306,9 +306,9 @@ pub(super) fn is_number(word: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<String> {
+    fn terms_of(text: &str) -> Vec<String> {
         let mut found = Vec::new();
-        terms(text, |term| {
+        visit_terms(text, |term| {
             let mark = if term.whole { "=" } else { "" };
             assert!(text.get(term.range.clone()).is_some(), "{term:?} in {text:?}");
             found.push(format!("{mark}{}", term.word));
@@ -350,19 +350,19 @@ mod tests {
             ("👨‍👩‍👧 ok", "ok"),
             ("", ""),
         ] {
-            assert_eq!(found(text).join(" "), expected, "{text:?}");
+            assert_eq!(terms_of(text).join(" "), expected, "{text:?}");
         }
-        assert_eq!(found(&"k".repeat(300)), Vec::<String>::new());
+        assert_eq!(terms_of(&"k".repeat(300)), Vec::<String>::new());
     }
 
     proptest::proptest! {
         #[test]
-        fn a_word_alone_gives_the_same_term_as_within_a_text(
+        fn the_fast_path_for_plain_words_returns_the_same_terms(
             text in "([a-zA-Z]{1,3}[A-Z0-9é漢\u{301}]{0,1}[ _.,/@-]{0,2}){0,12}"
         ) {
             let found = |seeks_plain| {
                 let mut found = Vec::new();
-                visit_terms(&text, seeks_plain, PART_CHARS_MIN, |term| {
+                scan_terms(&text, seeks_plain, PART_CHARS_MIN, |term| {
                     found.push((term.word.to_owned(), term.range.clone(), term.whole));
                 });
                 found
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_stemmed_before_they_are_compared() {
+    fn forms_of_one_word_have_the_same_stem_and_other_words_are_unchanged() {
         for (one, other) in [
             ("transferred", "transfers"),
             ("revoked", "revoking"),

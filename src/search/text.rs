@@ -1,6 +1,6 @@
-//! Searchable text of an event: the strings and numbers of its body, without references to other
-//! things and unreadable data; and its pieces, each of which is found separately. The types with
-//! text are in `kinds::words`. It must not know what a query is.
+//! Searchable text of an event: the strings and numbers of its body, except ids, paths and encoded
+//! data; and the pieces of the text, each of which is a passage. `kinds::searchable_part` names the
+//! types with text. It must not know what a query is.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
@@ -8,18 +8,19 @@ use serde_json::{Map, Value};
 
 use super::{
     entities::EntityKind,
-    terms::{Term, terms},
+    terms::{Term, visit_terms},
 };
 use crate::{
     event::{
         Event, json,
-        kinds::{self, Words},
+        kinds::{self, SearchableText},
     },
-    projection::{body, said},
-    traces::{commands_of, tools},
+    projection::{body, strip_program_text},
+    traces::{command_names, tools},
 };
 
-/// Members that refer to something else, or that have no text.
+/// Members that are not searchable: ids and types, references to other events and files,
+/// directories, redactions, and encoded data.
 const NOT_READ: [&str; 18] = [
     "id",
     "type",
@@ -67,14 +68,14 @@ const OF_RECORDER: [&str; 24] = [
     "mended",
     "permission_mode",
 ];
-/// Bytes from which on a text without white space is treated as encoded data.
+/// Minimum bytes for a text of letters, digits and `+/=_-` to be treated as encoded data.
 const ENCODED_BYTES_MIN: usize = 256;
-/// Terms of a piece, and maximum terms of one that is within a run of letters.
+/// Terms of a piece, and maximum terms of one that does not end at white space.
 const PIECE_TERMS: usize = 512;
 const PIECE_TERMS_MAX: usize = 2 * PIECE_TERMS;
 /// Maximum pieces of an event; the rest is part of the last.
 const PIECES_MAX: u16 = u16::MAX;
-/// Speakers that are not persons.
+/// Names of speakers that are roles, not persons.
 const ROLES: [&str; 7] = ["user", "agent", "assistant", "system", "tool", "human", "model"];
 /// Maximum characters of a speaker's name.
 const SPEAKER_CHARS_MAX: usize = 64;
@@ -82,26 +83,26 @@ const SPEAKER_CHARS_MAX: usize = 64;
 /// Searchable text of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventText {
-    /// Its strings and numbers, one per line.
+    /// Strings and numbers of the body, one per line.
     pub text: String,
-    /// Speaker, where the event names one or is a message.
+    /// Speaker that the event names; for a message without one, its role.
     pub speaker: Option<String>,
-    /// The `kind` of its body.
+    /// Member `kind` of the body.
     pub kind: Option<String>,
-    /// Entities known by the form of the event: commands of a call, a speaker, a written entity.
+    /// Entities in members of the event: commands of a call, a person as speaker, a written entity.
     pub named: Vec<(EntityKind, String)>,
 }
 
 impl EventText {
-    /// Reads the text of the event; empty for a type without text, for a call of one of this
+    /// Extracts the text of an event; empty for a type without text, for a call of one of this
     /// program's own tools, whose arguments are in the log already, and if the body is not JSON.
     #[must_use]
     pub fn from_event(event: &Event) -> Self {
-        let Some(body) = body_with_words(event) else { return Self::default() };
+        let Some(body) = searchable_body(event) else { return Self::default() };
         let mut text = String::new();
-        words_in(event.kind.as_str(), &body, &mut |_, said| {
+        visit_values(event.kind.as_str(), &body, &mut |_, value| {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{said}");
+            let _ = writeln!(text, "{value}");
         });
         let member = |name: &str| body.get(name).and_then(Value::as_str);
         let named = ["speaker", "author"].iter().find_map(|name| member(name));
@@ -122,11 +123,11 @@ impl EventText {
         }
     }
 
-    /// Returns the piece of that number, counted from 0; empty if it does not exist.
+    /// Returns the piece with a number, counted from 0; empty if there is none.
     #[must_use]
     pub fn piece(&self, piece: u16) -> &str {
         let mut starts = vec![0];
-        pieces(&self.text, |number, start, _| {
+        visit_piece_terms(&self.text, |number, start, _| {
             if usize::from(number) == starts.len() {
                 starts.push(start);
             }
@@ -137,24 +138,24 @@ impl EventText {
     }
 }
 
-/// Returns entities known by the form of an event: the commands of a call, a written entity.
+/// Returns the entities in members of a body: the commands of a call, a written entity.
 fn entities_by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     if kind == kinds::GRAPH_ENTITY_UPSERTED {
-        let kind = text("entity_type").and_then(EntityKind::named);
+        let kind = text("entity_type").and_then(EntityKind::from_name);
         let named = kind.zip(text("entity_id").map(str::to_owned));
         return named.into_iter().collect();
     }
     let input = body.get("input").filter(|_| kinds::is_call(kind));
     let line = input.and_then(|input| ["command", "cmd"].iter().find_map(|name| input.get(name)));
     let commands = match line {
-        Some(Value::String(line)) => commands_of(line),
+        Some(Value::String(line)) => command_names(line),
         // `["bash", "-lc", "cargo test"]`
         Some(Value::Array(words)) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             match words.as_slice() {
-                [_, "-c" | "-lc", line] => commands_of(line),
-                words => commands_of(&words.join(" ")),
+                [_, "-c" | "-lc", line] => command_names(line),
+                words => command_names(&words.join(" ")),
             }
         }
         _ => Vec::new(),
@@ -162,10 +163,10 @@ fn entities_by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     commands.into_iter().map(|name| (EntityKind::Command, name)).collect()
 }
 
-/// Calls `visit` with every term of the text, the number of its piece and the start of the piece.
-pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
+/// Calls `visit` with number and start of a piece, and a term of it, for every term of a text.
+pub(super) fn visit_piece_terms(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
     let (mut piece, mut start, mut count, mut end) = (0_u16, 0, 0_usize, 0);
-    terms(text, |term| {
+    visit_terms(text, |term| {
         if !term.whole {
             let between = text.get(end..term.range.start).unwrap_or_default();
             let is_apart = between.contains(char::is_whitespace);
@@ -180,58 +181,56 @@ pub(super) fn pieces(text: &str, mut visit: impl FnMut(u16, usize, &Term<'_>)) {
     });
 }
 
-/// Returns the body of an event with searchable text. A call of this program's own tools has none:
-/// its arguments are in the log already, and a recorded query would find itself.
-pub(super) fn body_with_words(event: &Event) -> Option<Value> {
-    if kinds::words(event.kind.as_str()) == Words::Nothing {
+/// Returns the body of an event if it has searchable text. A call of this program's own tools has
+/// none: its arguments are in the log already, and a recorded query would find itself.
+pub(super) fn searchable_body(event: &Event) -> Option<Value> {
+    if kinds::searchable_part(event.kind.as_str()) == SearchableText::Nothing {
         return None;
     }
-    let body = body::read_tree::<Value>(&event.paired().body)?;
+    let body = body::read_tree::<Value>(&event.with_paired_surrogates().body)?;
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let server = text("server").or_else(|| text("mcp_server_name"));
-    let is_own = tools::is_own(server, text("name").unwrap_or_default());
+    let is_own = tools::is_own_tool(server, text("name").unwrap_or_default());
     (!is_own).then_some(body)
 }
 
-/// Calls `visit` with the searchable strings and numbers of a body of the type, each with the name
-/// of its member.
-pub(super) fn words_in(
+/// Calls `visit` with each searchable string or number of a body of type `kind`, and the name of
+/// its member.
+pub(super) fn visit_values(
     kind: &str,
     body: &Value,
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
-    match kinds::words(kind) {
-        Words::Nothing => {}
-        Words::In(member) => {
-            body.get(member)
-                .into_iter()
-                .for_each(|value| visit_strings(Some(member), value, visit));
+    match kinds::searchable_part(kind) {
+        SearchableText::Nothing => {}
+        SearchableText::In(member) => {
+            body.get(member).into_iter().for_each(|value| visit_member(Some(member), value, visit));
         }
-        Words::Body => visit_strings(None, body, visit),
+        SearchableText::Body => visit_member(None, body, visit),
     }
 }
 
-fn visit_strings(
+fn visit_member(
     name: Option<&str>,
     value: &Value,
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
     match value {
         Value::String(text) if !is_encoded(text) => {
-            let said = said(text);
-            match parse_json(&said) {
+            let visible = strip_program_text(text);
+            match parse_json(&visible) {
                 Some(value) => visit(name, &ReadableValue(&value)),
-                None if said.trim().is_empty() => {}
-                None => visit(name, &said),
+                None if visible.trim().is_empty() => {}
+                None => visit(name, &visible),
             }
         }
         Value::Number(number) => visit(name, number),
-        Value::Array(values) => values.iter().for_each(|value| visit_strings(name, value, visit)),
+        Value::Array(values) => values.iter().for_each(|value| visit_member(name, value, visit)),
         Value::Object(members) => {
             let is_event = name.is_none();
             for (name, value) in members {
-                if is_read(name, members) && !(is_event && OF_RECORDER.contains(&&**name)) {
-                    visit_strings(Some(name), value, visit);
+                if is_searchable(name, members) && !(is_event && OF_RECORDER.contains(&&**name)) {
+                    visit_member(Some(name), value, visit);
                 }
             }
         }
@@ -239,16 +238,16 @@ fn visit_strings(
     }
 }
 
-/// Parses a text that is JSON, as some tools return it.
+/// Parses a text that is a JSON object or array, as some tools return it; `None` for other text.
 fn parse_json(text: &str) -> Option<Value> {
     let text = text.trim();
     let is_json = text.starts_with('{') && text.ends_with('}')
         || text.starts_with('[') && text.ends_with(']');
-    let value = is_json.then(|| json::tree(text)).flatten()?;
+    let value = is_json.then(|| json::check(text)).flatten()?;
     serde_json::from_str(value).ok()
 }
 
-/// A value formatted for a reader: `name: value`, an object per line, without quotes and escapes.
+/// Formats a value for a reader: `name: value`, an object per line, without quotes and escapes.
 struct ReadableValue<'v>(&'v Value);
 
 impl Display for ReadableValue<'_> {
@@ -278,11 +277,11 @@ impl Display for ReadableValue<'_> {
     }
 }
 
-fn is_read(name: &str, members: &Map<String, Value>) -> bool {
+fn is_searchable(name: &str, members: &Map<String, Value>) -> bool {
     let is_binary = name == "data"
         && ["media_type", "mime_type", "mimeType", "encoding"]
             .iter()
-            .any(|beside| members.contains_key(*beside));
+            .any(|other| members.contains_key(*other));
     !is_binary && !NOT_READ.contains(&name) && !name.ends_with("tool_use_id")
 }
 

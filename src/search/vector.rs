@@ -1,24 +1,25 @@
-//! `hash-512`: a text as a vector of 512 small numbers, so that two texts can be compared without
-//! their words. Its stemmed words and their letter trigrams are hashed with a sign into the
-//! numbers, a rare word with more weight. Integers until the last step, so that every machine
-//! computes the same bytes. It is not trained, has no semantics, and must not rank a search.
+//! `hash-512`: a text as a vector of 512 numbers, so that two texts can be compared without their
+//! words. Stemmed words and their letter trigrams are hashed with a sign into the numbers, rare
+//! words with more weight, in integers, so that every machine computes the same bytes. It is not
+//! trained, has no semantics, and must not rank a search.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::{
     stop_words::is_stop_word,
-    terms::{stem, terms},
+    terms::{stem, visit_terms},
 };
 
 /// Dimensions of a vector.
 pub const DIMENSIONS: usize = 512;
 /// Weight of a word relative to a trigram.
 const WORD_WEIGHT: i64 = 3;
-/// Weight of a word that is in no counted text; a stop word has a quarter of that.
+/// Least weight of a word that is no stop word.
 const WEIGHT: i64 = 4;
+/// Weight of a stop word.
 const STOP_WEIGHT: i64 = 1;
 
-/// Rarity of words among some texts. Without texts all words except stop words weigh the same.
+/// Rarity of words in a set of texts; in an empty set, all words but stop words weigh the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rarity {
     texts: u64,
@@ -27,25 +28,25 @@ pub struct Rarity {
 }
 
 impl Rarity {
-    /// Counts the words of these texts.
+    /// Counts, for each word, the texts that have it.
     #[must_use]
-    pub fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
+    pub fn from_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut rarity = Self::default();
         for text in texts {
             rarity.texts += 1;
-            for word in words(text) {
-                *rarity.holding.entry(hash(&word)).or_default() += 1;
+            for word in stemmed_words(text) {
+                *rarity.holding.entry(hash_text(&word)).or_default() += 1;
             }
         }
         rarity
     }
 
-    /// Returns the weight of a word: one more for each halving of the number of texts with it.
+    /// Returns the weight of a word: one more for each halving of the share of texts that have it.
     fn weight(&self, word: &str) -> i64 {
         if is_stop_word(word) {
             return STOP_WEIGHT;
         }
-        let holding = self.holding.get(&hash(word)).copied().unwrap_or_default();
+        let holding = self.holding.get(&hash_text(word)).copied().unwrap_or_default();
         WEIGHT + i64::from(((self.texts + 1) / (holding + 1)).max(1).ilog2())
     }
 }
@@ -55,23 +56,23 @@ impl Rarity {
 pub struct Vector([i8; DIMENSIONS]);
 
 impl Vector {
-    /// Returns the vector of a text; all zeros if it has no word.
+    /// Computes the vector of a text; all zeros if it has no word.
     #[must_use]
     pub fn from_text(text: &str, rarity: &Rarity) -> Self {
         let mut sums = [0_i64; DIMENSIONS];
         let mut add = |hash: u64, weight: i64| {
-            let place = usize::try_from(hash % DIMENSIONS as u64).unwrap_or_default();
-            if let Some(sum) = sums.get_mut(place) {
+            let index = usize::try_from(hash % DIMENSIONS as u64).unwrap_or_default();
+            if let Some(sum) = sums.get_mut(index) {
                 *sum += if hash >> 63 == 0 { weight } else { -weight };
             }
         };
-        for word in words(text) {
+        for word in stemmed_words(text) {
             let weight = rarity.weight(&word);
-            add(hash(&word), WORD_WEIGHT * weight);
+            add(hash_text(&word), WORD_WEIGHT * weight);
             let letters: Vec<char> = format!("^{word}$").chars().collect();
             for three in letters.windows(3) {
                 let three: String = three.iter().collect();
-                add(hash(&format!("#{three}")), weight);
+                add(hash_text(&format!("#{three}")), weight);
             }
         }
         let most = sums.iter().map(|sum| sum.abs()).max().unwrap_or_default().max(1);
@@ -92,7 +93,7 @@ impl Vector {
         if lengths == 0 { 0.0 } else { product(self, other) as f64 / (lengths as f64).sqrt() }
     }
 
-    /// Returns the numbers.
+    /// Returns the components, from -127 to 127.
     #[must_use]
     pub fn numbers(&self) -> &[i8; DIMENSIONS] {
         &self.0
@@ -100,16 +101,16 @@ impl Vector {
 }
 
 /// Returns the distinct words of a text, stemmed.
-fn words(text: &str) -> BTreeSet<String> {
+fn stemmed_words(text: &str) -> BTreeSet<String> {
     let mut words = BTreeSet::new();
-    terms(text, |term| {
+    visit_terms(text, |term| {
         words.insert(stem(term.word).into_owned());
     });
     words
 }
 
-/// Computes FNV-1a with 64 bits, and a final step that spreads it over all bits.
-fn hash(text: &str) -> u64 {
+/// Computes the 64-bit FNV-1a hash of a text, and mixes its bits.
+fn hash_text(text: &str) -> u64 {
     let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     let mut hash = text.bytes().fold(0xcbf2_9ce4_8422_2325, fnv);
     hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -158,9 +159,9 @@ mod tests {
 
     #[test]
     fn texts_with_common_words_and_letters_have_similar_vectors() {
-        let of = |text: &str| Vector::from_text(text, &Rarity::default());
-        let text = of("Staging listens on port 8443 behind the proxy");
-        let alike = |other: &str| text.cosine(&of(other));
+        let vector = |text: &str| Vector::from_text(text, &Rarity::default());
+        let text = vector("Staging listens on port 8443 behind the proxy");
+        let alike = |other: &str| text.cosine(&vector(other));
         assert!((alike("behind the PROXY, staging listened on port 8443") - 1.0).abs() < 1e-9);
         assert!(alike("Staging listens on port 9000 behind the proxy") > 0.8);
         assert!(alike("Stagnig listens on port 8443 behind the proxi") > 0.7, "misspelled");
@@ -169,9 +170,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_word_weighs_more_than_a_common_one() {
+    fn texts_that_share_a_rare_word_have_a_higher_cosine_than_texts_that_share_a_common_one() {
         let texts: Vec<String> = (0..200).map(|n| format!("note {n} of the ledger")).collect();
-        let rarity = Rarity::of(texts.iter().map(String::as_str));
+        let rarity = Rarity::from_texts(texts.iter().map(String::as_str));
         let alike = |one: &str, other: &str| {
             Vector::from_text(one, &rarity).cosine(&Vector::from_text(other, &rarity))
         };

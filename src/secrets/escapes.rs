@@ -9,14 +9,14 @@ const ESCAPES_MAX: usize = 1 << 22;
 /// Maximum bytes of a name or number between `&` and `;`.
 const ENTITY_BYTES_MAX: usize = 8;
 
-/// A text without its escapes.
-pub(super) struct Resolved {
+/// Text with its escapes resolved, and the mapping to the original.
+pub(super) struct UnescapedText {
     pub(super) text: String,
-    /// End of each escape in the resolved text, and in the original.
+    /// Byte offset of the end of each escape: in the resolved text, and in the original.
     ends: Vec<(u32, u32)>,
 }
 
-impl Resolved {
+impl UnescapedText {
     /// Resolves the escapes of a text; `None` when it has none.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
@@ -25,8 +25,9 @@ impl Resolved {
         let (mut at, mut done) = (0, 0);
         while let Some(mark) = bytes.get(at..).and_then(|rest| rest.iter().position(marks)) {
             let from = at + mark;
-            let Some((meant, length)) = decode_escape(bytes.get(from..).unwrap_or_default()) else {
-                // The whole run of backslashes: each is examined once.
+            let Some((character, length)) = decode_escape(bytes.get(from..).unwrap_or_default())
+            else {
+                // Skips the whole run of backslashes, so that each is examined once.
                 let rest = bytes.get(from..).unwrap_or_default();
                 at = from + rest.iter().take_while(|byte| **byte == b'\\').count().max(1);
                 continue;
@@ -35,7 +36,7 @@ impl Resolved {
                 break;
             }
             resolved.text.push_str(text.get(done..from).unwrap_or_default());
-            resolved.text.push(meant);
+            resolved.text.push(character);
             (at, done) = (from + length, from + length);
             let end = (u32::try_from(resolved.text.len()), u32::try_from(done));
             let (Ok(here), Ok(there)) = end else { return None };
@@ -46,14 +47,14 @@ impl Resolved {
     }
 
     /// Maps a byte offset in this text to one in the original.
-    pub(super) fn source(&self, place: usize) -> usize {
-        let before = self.ends.partition_point(|(here, _)| *here as usize <= place);
+    pub(super) fn source_offset(&self, offset: usize) -> usize {
+        let before = self.ends.partition_point(|(here, _)| *here as usize <= offset);
         let last = before.checked_sub(1).and_then(|last| self.ends.get(last));
-        last.map_or(place, |(here, there)| *there as usize + (place - *here as usize))
+        last.map_or(offset, |(here, there)| *there as usize + (offset - *here as usize))
     }
 
     /// Returns the parts of this text within `bytes` of a resolved escape, in order.
-    pub(super) fn parts_near_escapes(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
+    pub(super) fn ranges_near_escapes(&self, bytes: usize) -> impl Iterator<Item = Range<usize>> {
         let around = move |here: u32| {
             let here = here as usize;
             let from = self.text.floor_char_boundary(here.saturating_sub(bytes));
@@ -91,8 +92,8 @@ fn decode_escape(bytes: &[u8]) -> Option<(char, usize)> {
         }
         _ => decode_entity(bytes)?,
     };
-    let meant = char::from_u32(code).filter(|c| matches!(c, ' '..='~' | '\n' | '\r' | '\t'))?;
-    Some((meant, length))
+    let character = char::from_u32(code).filter(|c| matches!(c, ' '..='~' | '\n' | '\r' | '\t'))?;
+    Some((character, length))
 }
 
 /// Decodes any number of backslashes and the character after them: `\\n` is a `\n` escaped again.
@@ -160,24 +161,25 @@ mod tests {
             ("a=1&amp;b", "a=1&b"),
             ("100%25 é", "100% é"),
         ] {
-            let resolved = Resolved::parse(text).map(|one| one.text);
+            let resolved = UnescapedText::parse(text).map(|one| one.text);
             assert_eq!(resolved.as_deref(), Some(expected), "{text}");
         }
         for text in
             ["", "plain", "50% of a & b", r"C:\Dir\é", r"\u00e9 \ud83d", "%c3%a9", r"\", "&x;"]
         {
-            assert_eq!(Resolved::parse(text).map(|one| one.text), None, "{text}");
+            assert_eq!(UnescapedText::parse(text).map(|one| one.text), None, "{text}");
         }
     }
 
     #[test]
     fn byte_offsets_of_resolved_text_map_to_the_original() {
         let text = r"é\n\u002dab%3Dc";
-        let resolved = Resolved::parse(text).expect("it has escapes");
+        let resolved = UnescapedText::parse(text).expect("it has escapes");
         assert_eq!(resolved.text, "é\n-ab=c");
-        let places: Vec<usize> = [0, 2, 3, 4, 5, 6, 7, 8].map(|at| resolved.source(at)).into();
+        let places: Vec<usize> =
+            [0, 2, 3, 4, 5, 6, 7, 8].map(|at| resolved.source_offset(at)).into();
         assert_eq!(places, [0, 2, 4, 10, 11, 12, 15, 16]);
-        assert_eq!(resolved.parts_near_escapes(1).collect::<Vec<_>>(), [2..5, 6..8]);
-        assert!(resolved.parts_near_escapes(9).eq(std::iter::once(0..8)));
+        assert_eq!(resolved.ranges_near_escapes(1).collect::<Vec<_>>(), [2..5, 6..8]);
+        assert!(resolved.ranges_near_escapes(9).eq(std::iter::once(0..8)));
     }
 }

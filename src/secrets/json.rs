@@ -8,7 +8,7 @@ use serde::{
     de::{IgnoredAny, Visitor},
 };
 
-use super::{Recogniser, Report, names, private};
+use super::{MaskingReport, Recogniser, names, private};
 
 /// A string of the text: its byte range, quotes included.
 struct StringSpan {
@@ -19,20 +19,20 @@ struct StringSpan {
 /// A member's name whose value, or list of values, may follow.
 struct PendingName {
     said: String,
-    /// Byte offset of the end of the name, or of the last of its values.
+    /// Byte offset of the end of the name, or of its last value.
     to: usize,
     listed: bool,
 }
 
 /// A string value that is held back until its list has ended.
 struct PendingString<'a> {
-    place: StringSpan,
+    span: StringSpan,
     said: Cow<'a, str>,
     /// True if the member's name marks it as a secret.
     is_named: bool,
 }
 
-/// The output of a text in which some strings are replaced.
+/// JSON text being copied, with some strings replaced.
 struct JsonOutput<'a> {
     text: &'a str,
     out: String,
@@ -40,49 +40,49 @@ struct JsonOutput<'a> {
 }
 
 impl JsonOutput<'_> {
-    fn replace_string(&mut self, place: &StringSpan, clean: &str) {
-        self.out.push_str(self.text.get(self.done..place.from).unwrap_or_default());
+    fn replace_string(&mut self, span: &StringSpan, clean: &str) {
+        self.out.push_str(self.text.get(self.done..span.from).unwrap_or_default());
         self.out.push_str(&serde_json::Value::from(clean).to_string());
-        self.done = place.to;
+        self.done = span.to;
     }
 }
 
-pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Option<String> {
+pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut MaskingReport) -> Option<String> {
     let is_json = text.trim_start().starts_with(['{', '[', '"'])
         && serde_json::from_str::<IgnoredAny>(text).is_ok();
     if !is_json {
-        return rules.text(text, report);
+        return rules.mask_text(text, report);
     }
     let mut written = JsonOutput { text, out: String::new(), done: 0 };
     let mut list: Vec<PendingString<'_>> = Vec::new();
     let mut name: Option<PendingName> = None;
     let mut at = 0;
-    while let Some(place) = next(text, at) {
-        at = place.to;
-        let said = decode(text.get(place.from..place.to)?);
-        let rest = text.get(place.to..).unwrap_or_default();
+    while let Some(span) = next_string(text, at) {
+        at = span.to;
+        let said = decode_string(text.get(span.from..span.to)?);
+        let rest = text.get(span.to..).unwrap_or_default();
         let is_name = rest.trim_start().starts_with(':');
-        let of = name.take().and_then(|name| name.for_value(text, &place));
+        let of = name.take().and_then(|name| name.for_value(text, &span));
         let follows = list.last().is_some_and(|last| {
-            let between = text.get(last.place.to..place.from).unwrap_or_default();
+            let between = text.get(last.span.to..span.from).unwrap_or_default();
             !is_name && between.trim() == ","
         });
         if !follows {
-            end_list(rules, &mut list, &mut written, report);
+            flush_list(rules, &mut list, &mut written, report);
         }
         if is_name {
             if let Some(clean) = redact_string(rules, &said, report) {
-                written.replace_string(&place, &clean);
+                written.replace_string(&span, &clean);
             }
-            name = Some(PendingName { said: said.into_owned(), to: place.to, listed: false });
+            name = Some(PendingName { said: said.into_owned(), to: span.to, listed: false });
             continue;
         }
         let is_secret = |of: &PendingName| names::is_secret(&of.said, &said, of.listed);
         let is_named = of.as_ref().is_some_and(is_secret) && !rules.is_allowed(&said);
-        name = of.filter(|of| of.listed).map(|of| PendingName { to: place.to, ..of });
-        list.push(PendingString { place, said, is_named });
+        name = of.filter(|of| of.listed).map(|of| PendingName { to: span.to, ..of });
+        list.push(PendingString { span, said, is_named });
     }
-    end_list(rules, &mut list, &mut written, report);
+    flush_list(rules, &mut list, &mut written, report);
     if written.done == 0 {
         return None;
     }
@@ -90,25 +90,27 @@ pub(super) fn redact(rules: &Recogniser, text: &str, report: &mut Report) -> Opt
     Some(written.out)
 }
 
-/// Writes the strings of a list that ended, or a string outside of lists, without their secrets.
-fn end_list(
+/// Writes the pending strings, those of one list or a single one, with their secrets replaced.
+fn flush_list(
     rules: &Recogniser,
     list: &mut Vec<PendingString<'_>>,
     written: &mut JsonOutput<'_>,
-    report: &mut Report,
+    report: &mut MaskingReport,
 ) {
-    let may_span = |line: &PendingString<'_>| rules.has_own() || private::is_named(&line.said);
+    let may_span = |line: &PendingString<'_>| {
+        rules.has_custom_rules() || private::contains_private(&line.said)
+    };
     let spans = list.len() > 1 && list.iter().any(may_span);
     let changed = if spans { redact_lines(rules, list, report) } else { Vec::new() };
     for (at, line) in list.drain(..).enumerate() {
-        let rule = rules.by_name().filter(|_| line.is_named);
+        let rule = rules.member_rule().filter(|_| line.is_named);
         let clean = match rule {
-            Some(rule) => Some(rules.mark(Some(rule), report)),
+            Some(rule) => Some(rules.count_and_mark(Some(rule), report)),
             None => redact_string(rules, &line.said, report),
         };
         let is_changed = changed.binary_search(&at).is_ok();
         if let Some(clean) = clean.or_else(|| is_changed.then(|| line.said.into_owned())) {
-            written.replace_string(&line.place, &clean);
+            written.replace_string(&line.span, &clean);
         }
     }
 }
@@ -119,7 +121,7 @@ fn end_list(
 fn redact_lines(
     rules: &Recogniser,
     list: &mut [PendingString<'_>],
-    report: &mut Report,
+    report: &mut MaskingReport,
 ) -> Vec<usize> {
     let said: Vec<&str> = list.iter().map(|line| &*line.said).collect();
     let text = said.join("\n");
@@ -131,12 +133,12 @@ fn redact_lines(
     let begins: Vec<usize> = said.iter().scan(0, begin).collect();
     let line_of = |at: usize| begins.partition_point(|begin| *begin <= at).saturating_sub(1);
     let mut changed = Vec::new();
-    for (from, to, rule) in rules.find(&text).into_iter().rev() {
+    for (from, to, rule) in rules.find_secrets(&text).into_iter().rev() {
         let (first, last) = (line_of(from), line_of(to.saturating_sub(1)));
         if first == last {
             continue;
         }
-        let mark = rules.mark(rule, report);
+        let mark = rules.count_and_mark(rule, report);
         for at in (first..=last).rev() {
             let (Some(line), Some(begin)) = (list.get_mut(at), begins.get(at)) else { continue };
             let range = from.saturating_sub(*begin)..(to - begin).min(line.said.len());
@@ -153,18 +155,18 @@ fn redact_lines(
 
 /// Removes the secrets of a string, and of JSON within it: results of tools are JSON written as
 /// text. Each level of nesting doubles the backslashes, so there are few levels.
-fn redact_string(rules: &Recogniser, said: &str, report: &mut Report) -> Option<String> {
+fn redact_string(rules: &Recogniser, said: &str, report: &mut MaskingReport) -> Option<String> {
     let inner = match said.trim_start().starts_with(['{', '[']) {
         true => redact(rules, said, report),
         false => None,
     };
-    rules.text(inner.as_deref().unwrap_or(said), report).or(inner)
+    rules.mask_text(inner.as_deref().unwrap_or(said), report).or(inner)
 }
 
 impl PendingName {
-    /// Returns the name if the string at a position is its value, or in its list of values.
-    fn for_value(self, text: &str, place: &StringSpan) -> Option<Self> {
-        let between = text.get(self.to..place.from)?.split_whitespace().collect::<String>();
+    /// Returns the name if the string at `span` is its value, or in its list of values.
+    fn for_value(self, text: &str, span: &StringSpan) -> Option<Self> {
+        let between = text.get(self.to..span.from)?.split_whitespace().collect::<String>();
         match (&*between, self.listed) {
             (":", false) | (",", true) => Some(self),
             (":[", false) => Some(Self { listed: true, ..self }),
@@ -177,15 +179,15 @@ impl PendingName {
     }
 }
 
-/// Returns the next string at or after a byte offset.
-fn next(text: &str, at: usize) -> Option<StringSpan> {
+/// Finds the next string at or after a byte offset.
+fn next_string(text: &str, at: usize) -> Option<StringSpan> {
     let from = at + text.get(at..)?.find('"')?;
     let mut escaped = false;
-    for (place, byte) in (from + 1..).zip(text.get(from + 1..)?.bytes()) {
+    for (at, byte) in (from + 1..).zip(text.get(from + 1..)?.bytes()) {
         match byte {
             _ if escaped => escaped = false,
             b'\\' => escaped = true,
-            b'"' => return Some(StringSpan { from, to: place + 1 }),
+            b'"' => return Some(StringSpan { from, to: at + 1 }),
             _ => {}
         }
     }
@@ -193,27 +195,27 @@ fn next(text: &str, at: usize) -> Option<StringSpan> {
 }
 
 /// Decodes a string; replaces lone halves of surrogate pairs.
-fn decode(raw: &str) -> Cow<'_, str> {
+fn decode_string(raw: &str) -> Cow<'_, str> {
     let inside = raw.get(1..raw.len() - 1).unwrap_or_default();
-    let meant = inside.contains('\\').then(|| serde_json::from_str::<Lossy>(raw).ok());
-    meant.flatten().map_or(Cow::Borrowed(inside), |Lossy(text)| Cow::Owned(text))
+    let meant = inside.contains('\\').then(|| serde_json::from_str::<LossyString>(raw).ok());
+    meant.flatten().map_or(Cow::Borrowed(inside), |LossyString(text)| Cow::Owned(text))
 }
 
 /// A string that may contain a lone half of a surrogate pair.
-struct Lossy(String);
+struct LossyString(String);
 
-impl<'de> Deserialize<'de> for Lossy {
+impl<'de> Deserialize<'de> for LossyString {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LossyVisitor;
         impl Visitor<'_> for LossyVisitor {
-            type Value = Lossy;
+            type Value = LossyString;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
-            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Lossy, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<LossyString, E> {
+                Ok(LossyString(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
         deserializer.deserialize_bytes(LossyVisitor)

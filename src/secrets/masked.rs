@@ -1,22 +1,22 @@
 //! A text without its secrets. Recorders store and send only this type, which only the rules
-//! construct. It must not return what was removed.
+//! construct. It must not return a removed secret.
 
-use super::{Recogniser, Report};
+use super::{MaskingReport, Recogniser};
 
 /// Member of an event that counts the removed secrets.
 const COUNTS: &str = "redactions";
 
 /// A text without its secrets, with the number of matches of each rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Masked {
+pub struct MaskedText {
     text: String,
-    report: Report,
+    report: MaskingReport,
 }
 
-impl Masked {
+impl MaskedText {
     pub(super) fn new(rules: &Recogniser, text: &str) -> Self {
-        let mut report = Report::default();
-        let clean = rules.json(text, &mut report);
+        let mut report = MaskingReport::default();
+        let clean = rules.mask_json(text, &mut report);
         Self { text: clean.unwrap_or_else(|| text.to_owned()), report }
     }
 
@@ -26,9 +26,9 @@ impl Masked {
         &self.text
     }
 
-    /// Returns the counts of the secrets removed.
+    /// Returns the number of removed secrets, by rule.
     #[must_use]
-    pub fn report(&self) -> &Report {
+    pub fn report(&self) -> &MaskingReport {
         &self.report
     }
 
@@ -41,8 +41,8 @@ impl Masked {
     /// Returns the text of an event with a member that counts the removed secrets, those in
     /// `before` included; the event must be an object without that member.
     #[must_use]
-    pub fn into_event(mut self, before: &Report) -> String {
-        before.rules().for_each(|(rule, times)| self.report.count(rule, times));
+    pub fn into_event(mut self, before: &MaskingReport) -> String {
+        before.rules().for_each(|(rule, times)| self.report.add(rule, times));
         if !self.report.is_empty() && self.text.ends_with('}') {
             self.text.pop();
             self.text.push_str(&format!(",\"{COUNTS}\":{}}}", self.report.to_json()));

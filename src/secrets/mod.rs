@@ -1,17 +1,17 @@
 //! SECRETS: recognises passwords, keys and tokens in other programs' output, and removes them
 //! before it is stored. Pure: the same text and rules give the same result. It must not read a
-//! file, and must not keep or print what it removed: the name of the rule remains.
+//! file, and must not keep or print a removed secret: only the name of the rule remains.
 //!
 //! A rule is data: keywords without which it cannot match, a pattern, and a test of its match. One
 //! pass over the text finds the keywords; only the rules of keywords found are run. A rule with
 //! many forms has many patterns, each compiled at its first use; most texts need none. Spans that a
 //! user marked as private are removed under any rules. A text is scanned whole, verbatim and with
-//! its escapes resolved: a caller that cuts a text cuts a [`Masked`] one.
+//! its escapes resolved: a caller that cuts a text cuts a [`MaskedText`] one.
 
 mod escapes;
 mod json;
-mod look;
 mod masked;
+mod match_test;
 mod names;
 mod private;
 mod rules;
@@ -22,9 +22,9 @@ use std::{borrow::Cow, collections::BTreeMap, ops::Range, sync::OnceLock};
 use aho_corasick::AhoCorasick;
 use regex::{Regex, RegexBuilder};
 
-use escapes::Resolved;
-use look::MatchTest;
-pub use masked::Masked;
+use escapes::UnescapedText;
+pub use masked::MaskedText;
+use match_test::MatchTest;
 pub use rules::{RULES, Rule};
 
 /// Maximum bytes of a compiled pattern from the configuration.
@@ -57,16 +57,16 @@ pub enum RulesError {
     Pattern {
         /// Line number, from 1.
         line: usize,
-        /// The problem.
+        /// Reason for the refusal.
         problem: String,
     },
 }
 
 /// Number of matches of each rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report(BTreeMap<String, u64>);
+pub struct MaskingReport(BTreeMap<String, u64>);
 
-impl Report {
+impl MaskingReport {
     /// Returns true if no secret was removed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -85,14 +85,14 @@ impl Report {
         format!("{{{}}}", members.join(","))
     }
 
-    fn count(&mut self, rule: &str, times: u64) {
+    fn add(&mut self, rule: &str, times: u64) {
         *self.0.entry(rule.to_owned()).or_default() += times;
     }
 }
 
 /// Compiled rules. Patterns are compiled when their keywords are first found.
 pub struct Recogniser {
-    rules: Vec<Ready>,
+    rules: Vec<CompiledRule>,
     /// Keywords of all rules, each with its rules.
     words: AhoCorasick,
     owners: Vec<WordRule>,
@@ -100,56 +100,56 @@ pub struct Recogniser {
     allowed: Vec<Regex>,
 }
 
-/// Start and end of a secret, and the rule it matches; none for a private span.
+/// Start and end of a secret, and the index of its rule; `None` for a private span.
 type Found = (usize, usize, Option<usize>);
 
-/// The rule of a keyword; none for that of private spans.
+/// Rule of a keyword.
 struct WordRule {
     rule: Option<usize>,
-    /// True if its match begins with the keyword, at a word boundary.
+    /// True if a match begins with the keyword, at a word boundary.
     begins: bool,
 }
 
-struct Ready {
+struct CompiledRule {
     name: Cow<'static, str>,
     pattern: Cow<'static, str>,
-    look: MatchTest,
+    test: MatchTest,
     /// True if it runs on every text, because its keywords are not known.
     always: bool,
     compiled: OnceLock<Regex>,
 }
 
-impl Ready {
+impl CompiledRule {
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
             // Tokens are ASCII: ASCII boundaries and digits compile to small, fast patterns.
             let pattern = self.pattern.replace(r"\b", r"(?-u:\b)").replace(r"\d", "[0-9]");
-            compiled(&pattern).expect("a pattern of the table is tested, another was compiled")
+            compile(&pattern).expect("a pattern of the table is tested, another was compiled")
         })
     }
 }
 
 /// Maps a byte offset in the last resolved layer of a text to the original.
-fn source(layers: &[Resolved], at: usize) -> usize {
-    layers.iter().rev().fold(at, |at, layer| layer.source(at))
+fn source_offset(layers: &[UnescapedText], at: usize) -> usize {
+    layers.iter().rev().fold(at, |at, layer| layer.source_offset(at))
 }
 
-fn compiled(pattern: &str) -> Result<Regex, regex::Error> {
+fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
-/// Parses a line of the user's rules into its name and its pattern.
-fn parse_own_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
+/// Parses a line of the user's rules into a name and a pattern.
+fn parse_custom_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let parts = text.split_once(' ').filter(|(name, _)| name.chars().all(known));
     let (name, pattern) = parts.ok_or(RulesError::Line { line })?;
-    let regex = compiled(pattern.trim())
+    let regex = compile(pattern.trim())
         .map_err(|error| RulesError::Pattern { line, problem: error.to_string() })?;
     Ok((name, regex))
 }
 
 impl Default for Recogniser {
-    /// Returns the recogniser with every built-in rule.
+    /// Creates the recogniser with every built-in rule.
     fn default() -> Self {
         Self::new(&[], Vec::new(), Vec::new())
     }
@@ -163,16 +163,16 @@ impl Recogniser {
     /// # Errors
     /// [`RulesError`] with the invalid part.
     pub fn parse(setting: &str, lines: &str) -> Result<Self, RulesError> {
-        let (rules, wrong) = Self::salvage(setting, lines);
+        let (rules, wrong) = Self::parse_valid_lines(setting, lines);
         wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
-    /// Parses the valid lines, and returns the errors of the others.
+    /// Parses like [`Self::parse`], but skips invalid parts; also returns their errors.
     #[must_use]
-    pub fn salvage(setting: &str, lines: &str) -> (Self, Vec<RulesError>) {
+    pub fn parse_valid_lines(setting: &str, lines: &str) -> (Self, Vec<RulesError>) {
         let setting = setting.trim();
         if setting == "off" {
-            return (Self::of_private_spans(), Vec::new());
+            return (Self::private_spans_only(), Vec::new());
         }
         let (mut off, mut wrong) = (Vec::new(), Vec::new());
         let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -183,52 +183,52 @@ impl Recogniser {
                 None => wrong.push(RulesError::Word(word.to_owned())),
             }
         }
-        let (mut own, mut allowed) = (Vec::new(), Vec::new());
+        let (mut custom, mut allowed) = (Vec::new(), Vec::new());
         for (line, text) in (1..).zip(lines.lines().map(str::trim)) {
             if text.is_empty() || text.starts_with('#') {
                 continue;
             }
-            match parse_own_rule(line, text) {
+            match parse_custom_rule(line, text) {
                 Ok(("allow", regex)) => allowed.push(regex),
-                Ok(rule) => own.push(rule),
+                Ok(rule) => custom.push(rule),
                 Err(error) => wrong.push(error),
             }
         }
-        (Self::new(&off, own, allowed), wrong)
+        (Self::new(&off, custom, allowed), wrong)
     }
 
-    /// Returns a recogniser without rules: it removes only private spans.
+    /// Creates a recogniser without rules: it removes only private spans.
     #[must_use]
-    pub fn of_private_spans() -> Self {
+    pub fn private_spans_only() -> Self {
         let all: Vec<&str> = RULES.iter().map(|rule| rule.name).collect();
         Self::new(&all, Vec::new(), Vec::new())
     }
 
-    /// Compiles the built-in rules except the disabled ones, and the user's own.
-    fn new(off: &[&str], own: Vec<(&str, Regex)>, allowed: Vec<Regex>) -> Self {
+    /// Creates a recogniser of the built-in rules that are not in `off`, and of custom rules.
+    fn new(off: &[&str], custom: Vec<(&str, Regex)>, allowed: Vec<Regex>) -> Self {
         let mut rules = Vec::new();
         let (mut words, mut owners) = (Vec::<&str>::new(), Vec::new());
         for rule in RULES.iter().filter(|rule| !off.contains(&rule.name)) {
             let first = rule.pattern.strip_prefix(r"\b").map(|rest| rest.replace('\\', ""));
             let first = first.map(|rest| rest.to_ascii_lowercase());
             let begins = |word: &str| first.as_ref().is_some_and(|first| first.starts_with(word));
-            words.extend(rule.words);
+            words.extend(rule.keywords);
             let owner = |word: &&str| WordRule { rule: Some(rules.len()), begins: begins(word) };
-            owners.extend(rule.words.iter().map(owner));
-            rules.push(Ready {
+            owners.extend(rule.keywords.iter().map(owner));
+            rules.push(CompiledRule {
                 name: rule.name.into(),
                 pattern: rule.pattern.into(),
-                look: rule.look,
+                test: rule.test,
                 always: false,
                 compiled: OnceLock::new(),
             });
         }
         words.push(private::NAME);
         owners.push(WordRule { rule: None, begins: false });
-        rules.extend(own.into_iter().map(|(name, regex)| Ready {
+        rules.extend(custom.into_iter().map(|(name, regex)| CompiledRule {
             name: name.to_owned().into(),
             pattern: "".into(),
-            look: MatchTest::Any,
+            test: MatchTest::Any,
             always: true,
             compiled: OnceLock::from(regex),
         }));
@@ -237,17 +237,17 @@ impl Recogniser {
         Self { rules, words, owners, allowed }
     }
 
-    /// Removes the secrets of a text, or of the JSON text of an event. It is scanned whole: mask a
-    /// text before it is cut, split or stripped.
+    /// Removes the secrets of a text, or of the JSON text of an event. Call it before a text is
+    /// cut or split: it must see the whole text.
     #[must_use]
-    pub fn masked(&self, text: &str) -> Masked {
-        Masked::new(self, text)
+    pub fn mask(&self, text: &str) -> MaskedText {
+        MaskedText::new(self, text)
     }
 
     /// Replaces the secrets of a text; `None` when there are none.
     #[must_use]
-    pub fn text(&self, text: &str, report: &mut Report) -> Option<String> {
-        let found = self.find(text);
+    pub fn mask_text(&self, text: &str, report: &mut MaskingReport) -> Option<String> {
+        let found = self.find_secrets(text);
         if found.is_empty() {
             return None;
         }
@@ -255,7 +255,7 @@ impl Recogniser {
         let mut done = 0;
         for (from, to, rule) in found {
             out.push_str(text.get(done..from).unwrap_or_default());
-            out.push_str(&self.mark(rule, report));
+            out.push_str(&self.count_and_mark(rule, report));
             done = to;
         }
         out.push_str(text.get(done..).unwrap_or_default());
@@ -265,35 +265,36 @@ impl Recogniser {
     /// Replaces the secrets in the strings of a JSON text, everything else unchanged; `None` when
     /// there are none. The name of a member counts as well: the value of `password` is a secret.
     #[must_use]
-    pub fn json(&self, text: &str, report: &mut Report) -> Option<String> {
+    pub fn mask_json(&self, text: &str, report: &mut MaskingReport) -> Option<String> {
         if self.rules.is_empty() && !self.words.is_match(text) {
             return None;
         }
         json::redact(self, text, report)
     }
 
-    /// Returns ranges of secrets, in order, without overlap, each with its rule, or none for a
+    /// Returns the ranges of secrets, in order, without overlap, each with its rule; `None` for a
     /// private span. Where matches of several rules overlap, their union is reported for the rule
     /// that comes first in the table; a private span precedes all of them.
-    fn find(&self, text: &str) -> Vec<Found> {
+    fn find_secrets(&self, text: &str) -> Vec<Found> {
         let (mut found, mut is_private) = self.find_matches(text, None);
-        let mut layers: Vec<Resolved> = Vec::new();
-        while let Some(layer) = Resolved::parse(layers.last().map_or(text, |layer| &layer.text)) {
+        let mut layers: Vec<UnescapedText> = Vec::new();
+        while let Some(layer) =
+            UnescapedText::parse(layers.last().map_or(text, |layer| &layer.text))
+        {
             let (more, has_private) = self.find_matches(&layer.text, Some(&layer));
             is_private |= has_private;
             layers.push(layer);
-            found.extend(
-                more.into_iter()
-                    .map(|(from, to, rule)| (source(&layers, from), source(&layers, to), rule)),
-            );
+            found.extend(more.into_iter().map(|(from, to, rule)| {
+                (source_offset(&layers, from), source_offset(&layers, to), rule)
+            }));
             if layers.len() == LAYERS_MAX {
                 break;
             }
         }
         if is_private {
-            let spans = private::spans(layers.last().map_or(text, |layer| &layer.text));
-            let place = |at| source(&layers, at);
-            found.extend(spans.iter().map(|span| (place(span.start), place(span.end), None)));
+            let spans = private::find_spans(layers.last().map_or(text, |layer| &layer.text));
+            let original = |at| source_offset(&layers, at);
+            found.extend(spans.iter().map(|span| (original(span.start), original(span.end), None)));
         }
         found.sort_unstable();
         let mut joined: Vec<Found> = Vec::with_capacity(found.len());
@@ -308,7 +309,7 @@ impl Recogniser {
 
     /// Returns the matches of the rules in a text, and true if it may have a private span. The
     /// resolved text is scanned only near its escapes, where alone it differs.
-    fn find_matches(&self, text: &str, resolved: Option<&Resolved>) -> (Vec<Found>, bool) {
+    fn find_matches(&self, text: &str, resolved: Option<&UnescapedText>) -> (Vec<Found>, bool) {
         let mut wanted: Vec<bool> = self.rules.iter().map(|rule| rule.always).collect();
         let mut is_private = false;
         let inside = |at: Option<usize>| {
@@ -329,7 +330,7 @@ impl Recogniser {
             }
         };
         match resolved {
-            Some(resolved) => resolved.parts_near_escapes(NEAR_BYTES).for_each(search),
+            Some(resolved) => resolved.ranges_near_escapes(NEAR_BYTES).for_each(search),
             None => search(0..text.len()),
         }
         let mut found = Vec::new();
@@ -338,13 +339,13 @@ impl Recogniser {
             for captures in rule.regex().captures_iter(text) {
                 let Some(all) = captures.get(0) else { continue };
                 let secret = captures.name("s").unwrap_or(all);
-                let said = rule.look.secret_range(secret.as_str());
+                let said = rule.test.secret_range(secret.as_str());
                 let from = secret.start() + said.start;
                 let to = secret.start() + said.end;
                 let said = text.get(from..to).unwrap_or_default();
                 let before = text.get(all.start()..from).unwrap_or_default();
                 if !said.is_empty()
-                    && rule.look.fits(before, said)
+                    && rule.test.passes(before, said)
                     && !said.starts_with(MARK)
                     && !self.is_allowed(said)
                 {
@@ -359,23 +360,23 @@ impl Recogniser {
         self.allowed.iter().any(|pattern| pattern.is_match(secret))
     }
 
-    fn mark(&self, rule: Option<usize>, report: &mut Report) -> String {
+    fn count_and_mark(&self, rule: Option<usize>, report: &mut MaskingReport) -> String {
         let Some(rule) = rule else {
-            report.count(private::NAME, 1);
+            report.add(private::NAME, 1);
             return private::MARK.to_owned();
         };
         let name = self.rules.get(rule).map_or("secret", |rule| &rule.name);
-        report.count(name, 1);
+        report.add(name, 1);
         format!("{MARK}{name}{MARK_END}")
     }
 
     /// Returns true if the user has custom rules, whose keywords are not known.
-    fn has_own(&self) -> bool {
+    fn has_custom_rules(&self) -> bool {
         self.rules.iter().any(|rule| rule.always)
     }
 
-    /// Returns the rule for values with the name of a secret, if it is enabled.
-    fn by_name(&self) -> Option<usize> {
+    /// Returns the index of the rule for JSON members with secret names, if it is enabled.
+    fn member_rule(&self) -> Option<usize> {
         self.rules.iter().position(|rule| rule.name == rules::MEMBER)
     }
 }
@@ -388,7 +389,7 @@ mod tests {
     fn a_rule_with_many_forms_matches_only_at_its_keywords() {
         let compiled = |text: &str| {
             let recogniser = Recogniser::default();
-            assert_eq!(recogniser.json(text, &mut Report::default()), None);
+            assert_eq!(recogniser.mask_json(text, &mut MaskingReport::default()), None);
             let rules = recogniser.rules.iter().filter(|rule| rule.compiled.get().is_some());
             rules.map(|rule| rule.pattern.clone().into_owned()).collect::<Vec<_>>()
         };

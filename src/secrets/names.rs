@@ -14,8 +14,8 @@ enum ValueKind {
     Header,
     /// A secret of one to three words.
     Secret,
-    /// A secret if it is random: such names have other uses.
-    Drawn,
+    /// A secret only if it is random: such names have other uses.
+    Random,
 }
 
 /// Maximum words of a passphrase: a longer text is prose about one.
@@ -45,7 +45,7 @@ const SECRETS: [&str; 12] = [
 ];
 /// Last words, or pairs of words, of names of secrets.
 const SECRET_WORDS: [&str; 3] = ["secret", "idtoken", "sessiontoken"];
-const DRAWN_WORDS: [&str; 8] = [
+const RANDOM_WORDS: [&str; 8] = [
     "token",
     "credential",
     "bearer",
@@ -56,8 +56,8 @@ const DRAWN_WORDS: [&str; 8] = [
     "accountkey",
 ];
 const HEADERS: [&str; 4] = ["authorization", "proxyauthorization", "cookie", "setcookie"];
-/// Suffixes of a name that do not change its meaning.
-const BEHIND: [&str; 24] = [
+/// Suffixes that do not change what a name means.
+const NEUTRAL_SUFFIXES: [&str; 24] = [
     "again",
     "backup",
     "base64",
@@ -84,7 +84,7 @@ const BEHIND: [&str; 24] = [
     "value",
 ];
 /// Words that make a token a position in a list, or a part of a text.
-const NO_SECRET: [&str; 27] = [
+const POSITION_WORDS: [&str; 27] = [
     "bos",
     "cls",
     "continuation",
@@ -117,9 +117,9 @@ const NO_SECRET: [&str; 27] = [
 const PASSES: [&str; 10] =
     ["boarding", "first", "last", "multi", "next", "one", "render", "second", "single", "two"];
 
-/// Returns true if a value, or an element of a list, in a member of that name is a secret.
+/// Returns true if a value, or an element of a list, of the JSON member `name` is a secret.
 pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
-    let kind = kind(&words(name));
+    let kind = classify_name(&split_words(name));
     if kind == ValueKind::Any || value.trim().is_empty() || is_placeholder(value) {
         return false;
     }
@@ -134,8 +134,8 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
         }
         ValueKind::Header => count <= SECRET_WORDS_MAX || value.chars().any(|c| c.is_ascii_digit()),
         ValueKind::Secret => count <= SECRET_WORDS_MAX,
-        ValueKind::Drawn if listed => is_random(value),
-        ValueKind::Drawn => {
+        ValueKind::Random if listed => is_random(value),
+        ValueKind::Random => {
             let digits = value.chars().any(|c| c.is_ascii_digit());
             let letters = value.chars().any(|c| c.is_ascii_alphabetic());
             count == 1 && digits && letters && value.chars().count() >= TOKEN_CHARS_MIN
@@ -145,7 +145,7 @@ pub(super) fn is_secret(name: &str, value: &str, listed: bool) -> bool {
 
 /// Syntax in which a text assigns a value to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum AssignmentSyntax {
     Quoted,
     /// After `=` without blanks, as in shells, URLs and settings.
     Set,
@@ -154,11 +154,11 @@ pub(super) enum Form {
 }
 
 /// Returns true if the value that a text assigns to a name is a secret.
-pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool {
-    let words = words(name);
+pub(super) fn is_secret_assignment(name: &str, value: &str, form: AssignmentSyntax) -> bool {
+    let words = split_words(name);
     let kind = match &*words {
         [one] if one == "pwd" => ValueKind::Phrase,
-        words => kind(words),
+        words => classify_name(words),
     };
     let digits = value.chars().any(|c| c.is_ascii_digit());
     let letters = value.chars().any(|c| c.is_ascii_alphabetic());
@@ -171,21 +171,21 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
             let prose = value.split_whitespace().any(is_prose) || value.ends_with(['.', ':', '?']);
             count <= PHRASE_WORDS_MAX && !prose && !value.to_ascii_lowercase().contains("pass")
         }
-        ValueKind::Phrase if mixed || form == Form::Quoted => true,
+        ValueKind::Phrase if mixed || form == AssignmentSyntax::Quoted => true,
         // A variable is named after its content, with words joined by underscores.
         ValueKind::Phrase => {
             let small = value.to_ascii_lowercase();
             let variable = ["pass", "pwd", "secret", "token", "_"];
-            form == Form::Set
+            form == AssignmentSyntax::Set
                 && value.chars().count() >= WORD_CHARS_MIN
                 && !variable.iter().any(|part| small.contains(part))
                 && !is_prose(value)
         }
         ValueKind::Secret => count == 1 && mixed && value.chars().count() >= WORD_CHARS_MIN,
-        ValueKind::Drawn => {
+        ValueKind::Random => {
             // In a sentence or in code, words joined by underscores are an identifier.
-            let named = form == Form::Bare && value.contains('_') && !is_random(value);
-            !is_location(&words)
+            let named = form == AssignmentSyntax::Bare && value.contains('_') && !is_random(value);
+            !has_position_word(&words)
                 && !named
                 && count == 1
                 && digits
@@ -198,18 +198,18 @@ pub(super) fn is_secret_assignment(name: &str, value: &str, form: Form) -> bool 
 /// Returns true if a name marks its value as public, even if it is random: the token of the next
 /// page of a list must stay usable.
 pub(super) fn is_public_name(name: &str) -> bool {
-    let words = words(name);
+    let words = split_words(name);
     let plain = words.concat();
     let opens = plain.contains("secret")
         || SECRETS.iter().chain(&PHRASES).any(|secret| plain.contains(secret));
-    !opens && is_location(&words)
+    !opens && has_position_word(&words)
 }
 
-fn is_location(words: &[String]) -> bool {
-    words.iter().any(|word| NO_SECRET.contains(&word.as_str()))
+fn has_position_word(words: &[String]) -> bool {
+    words.iter().any(|word| POSITION_WORDS.contains(&word.as_str()))
 }
 
-fn kind(words: &[String]) -> ValueKind {
+fn classify_name(words: &[String]) -> ValueKind {
     let Some((last, before)) = words.split_last() else { return ValueKind::Any };
     let last = singular(last);
     let plain = before.concat() + last;
@@ -226,10 +226,10 @@ fn kind(words: &[String]) -> ValueKind {
         ValueKind::Header
     } else if ends(&SECRETS) || is_one(&SECRET_WORDS) {
         ValueKind::Secret
-    } else if is_one(&DRAWN_WORDS) {
-        if is_location(words) { ValueKind::Any } else { ValueKind::Drawn }
-    } else if BEHIND.contains(&last) {
-        kind(before)
+    } else if is_one(&RANDOM_WORDS) {
+        if has_position_word(words) { ValueKind::Any } else { ValueKind::Random }
+    } else if NEUTRAL_SUFFIXES.contains(&last) {
+        classify_name(before)
     } else {
         ValueKind::Any
     }
@@ -245,7 +245,7 @@ fn singular(word: &str) -> &str {
 }
 
 /// Splits a name into its words, in lower case, regardless of its naming convention.
-fn words(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut before) = (false, ' ');
     let mut rest = name.chars().peekable();
@@ -283,12 +283,12 @@ mod tests {
             ("", ""),
             ("__", ""),
         ] {
-            assert_eq!(words(name).join(" "), expected, "{name}");
+            assert_eq!(split_words(name).join(" "), expected, "{name}");
         }
     }
 
     #[test]
-    fn names_of_page_tokens_are_not_secret_names() {
+    fn page_token_names_are_public_and_names_of_secrets_are_not() {
         assert!(
             is_public_name("nextPageToken")
                 && is_public_name("page_token")

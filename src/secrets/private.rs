@@ -4,7 +4,7 @@ use std::{ops::Range, sync::LazyLock};
 
 use regex::Regex;
 
-/// The name that counts these spans and replaces them.
+/// Name under which private spans are counted.
 pub(super) const NAME: &str = "private";
 pub(super) const MARK: &str = "[private]";
 
@@ -14,9 +14,9 @@ static TAG: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a pattern that is tested")
 });
 
-/// Returns true if a text contains `private`: otherwise it has neither a span nor the head of a
-/// key.
-pub(super) fn is_named(text: &str) -> bool {
+/// Returns true if a text contains `private` in any letter case: otherwise it has neither a
+/// private span nor the head of a private key.
+pub(super) fn contains_private(text: &str) -> bool {
     static WORD: LazyLock<Regex> =
         LazyLock::new(|| Regex::new("(?i)private").expect("a pattern that is tested"));
     WORD.is_match(text)
@@ -25,7 +25,7 @@ pub(super) fn is_named(text: &str) -> bool {
 /// Returns the ranges of private spans with their tags, in order, of a text without escapes. Spans
 /// may be nested; one that is not closed extends to the end of the text. As in HTML a slash at the
 /// end of a tag changes nothing: `<private/>` opens a span.
-pub(super) fn spans(text: &str) -> Vec<Range<usize>> {
+pub(super) fn find_spans(text: &str) -> Vec<Range<usize>> {
     let mut spans = Vec::new();
     let (mut depth, mut from, mut at) = (0_usize, 0, 0);
     while let Some(tag) = TAG.captures_at(text, at) {
@@ -95,7 +95,7 @@ mod tests {
             (&*long, "||"),
         ] {
             let mut left = text.to_owned();
-            for span in spans(text).into_iter().rev() {
+            for span in find_spans(text).into_iter().rev() {
                 left.replace_range(span, "|");
             }
             assert_eq!(left, expected, "{text}");

@@ -6,7 +6,7 @@ const RANDOM_CHARS_MIN: usize = 12;
 /// Minimum entropy of a random text, in bits per character; natural language has less.
 const RANDOM_BITS_MIN: f64 = 3.0;
 
-/// Returns true if it is a word of sentences, types or reports instead of a secret.
+/// Returns true if the text is a word of prose, code or reports instead of a secret.
 pub(super) fn is_prose(text: &str) -> bool {
     const WORDS: &str = "about after again also and any are argument before blob boolean but can cannot changed \
         char default denied disabled does enabled encrypted expired failed field file flag for \
@@ -23,7 +23,7 @@ pub(super) fn is_prose(text: &str) -> bool {
         || METHODS.iter().any(|method| small.starts_with(method))
 }
 
-/// Returns true if it is a placeholder, a reference to a variable, or code that gets the secret.
+/// Returns true if the text is a placeholder, refers to a variable, or is code that gets a secret.
 pub(super) fn is_placeholder(text: &str) -> bool {
     const WORDS: [&str; 22] = [
         "example",
@@ -56,7 +56,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
     let text = text.trim_end_matches([';', ',']);
     let small = text.to_ascii_lowercase();
     let first = text.chars().next();
-    let alike = text.chars().all(|c| Some(c) == first);
+    let repeated = text.chars().all(|c| Some(c) == first);
     let path = || {
         let part = |part: &str| {
             part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
@@ -64,7 +64,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         };
         text.contains('.') && text.split('.').all(part) && !is_random(text)
     };
-    alike
+    repeated
         || matches!(first, Some('$' | '{' | '<' | '%' | '(' | '[' | '&' | '*' | '`'))
         || text.contains("](")
         || text.contains("()")
@@ -77,7 +77,7 @@ pub(super) fn is_placeholder(text: &str) -> bool {
         || path()
 }
 
-/// Returns true if it is random: digits among letters, and high entropy.
+/// Returns true if the text is random: letters and digits, with high entropy.
 pub(super) fn is_random(text: &str) -> bool {
     let count = text.chars().count();
     let digits = text.chars().any(|c| c.is_ascii_digit());

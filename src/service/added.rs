@@ -16,7 +16,7 @@ use crate::{
         body::{self, SourceBody, ThresholdBody},
         checkpoints::Trigger,
     },
-    store::{Appended, Fill, Read, SessionInfo},
+    store::{AppendResult, FillDirection, ReadRequest, SessionInfo},
 };
 
 /// Maximum number of session reads that delay a response.
@@ -25,7 +25,7 @@ const READS_MAX: usize = 2;
 const ATTEMPTS_MAX: usize = 10;
 
 /// Builds an event that the server itself appends.
-pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
+pub(super) fn new_event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
     NewEvent {
         id: None,
         kind: EventType::new(kind).expect("it keeps to the alphabet"),
@@ -37,13 +37,12 @@ pub(super) fn event(kind: &str, origin: Origin, body: Bytes) -> NewEvent {
 }
 
 /// Returns true if events may be due after a batch; imported transcripts get none.
-pub(super) fn adds(events: &[NewEvent]) -> bool {
-    let says = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
-    events.iter().any(|event| event.origin != Origin::Import && says(event.kind.as_str()))
+pub(super) fn may_have_due_events(events: &[NewEvent]) -> bool {
+    let may_cause = |kind: &str| kind == kinds::SPAN_MODEL_REQUEST_END || kinds::is_result(kind);
+    events.iter().any(|event| event.origin != Origin::Import && may_cause(event.kind.as_str()))
 }
 
-/// Returns true if the server itself appended the event.
-fn is_added(event: &Event) -> bool {
+fn is_server_added(event: &Event) -> bool {
     event.origin == Origin::Harness
         && match event.kind.as_str() {
             kinds::CONTEXT_THRESHOLD => true,
@@ -57,13 +56,13 @@ fn is_added(event: &Event) -> bool {
 impl Service {
     /// Appends a batch. If it expects a position, it is also appended after events that only the
     /// server added since that position.
-    pub(super) async fn append_behind_added(
+    pub(super) async fn append_after_added(
         &self,
         caller: &Caller,
         session: &SessionId,
         batch: Batch,
         create: bool,
-    ) -> ServiceResult<Appended> {
+    ) -> ServiceResult<AppendResult> {
         let Some(mut at) = batch.if_position else {
             return self.append(caller, session, batch, create).await;
         };
@@ -88,28 +87,30 @@ impl Service {
 
     /// Returns the position after the server's own events that start at a position.
     async fn position_after_added(&self, key: &SessionKey, from: Position) -> Position {
-        let read = Read {
+        let read = ReadRequest {
             range: Range::new(from, Position(u64::MAX)),
             events_max: limits::BATCH_EVENTS_MAX,
             bytes_max: limits::EVENT_BYTES_MAX,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         let events = self.store.read(key, read).await.map(|slice| slice.events);
-        let added = events.unwrap_or_default().iter().take_while(|event| is_added(event)).count();
+        let added =
+            events.unwrap_or_default().iter().take_while(|event| is_server_added(event)).count();
         from.plus(added as u64)
     }
 
     /// Appends the events due after a batch and includes them in its response.
-    pub(super) async fn add_behind(
+    pub(super) async fn add_due_events(
         &self,
         caller: &Caller,
         session: &SessionId,
-        appended: &mut Appended,
+        appended: &mut AppendResult,
     ) {
         let key = caller.key(session);
         let mut reads = READS_MAX;
-        let due = self.reach(&key, &mut reads, |info, facts| self.due_events(info, facts)).await;
+        let due =
+            self.try_with_facts(&key, &mut reads, |info, facts| self.due_events(info, facts)).await;
         let added = match due {
             Ok(Some(due)) => self.append_due(caller, session, Some(due)).await,
             Ok(None) => {
@@ -140,7 +141,7 @@ impl Service {
         tokio::spawn(async move {
             let read = service.peek_facts(&key, |_, _| ()).await;
             // Later appends find the facts in memory and append the due events themselves.
-            service.facts.end_adding(&key);
+            service.facts.finish_adding(&key);
             let added = match read {
                 Ok(()) => service.append_due(&caller, &session, None).await,
                 Err(error) => Err(error),
@@ -158,7 +159,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         mut seen: Option<Batch>,
-    ) -> ServiceResult<Option<Appended>> {
+    ) -> ServiceResult<Option<AppendResult>> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
             let due = match seen.take() {
@@ -181,17 +182,17 @@ impl Service {
     /// Returns the batch of events that are due according to the session's facts.
     fn due_events(&self, info: &SessionInfo, facts: &Facts) -> Batch {
         let monitor = self.monitor.with_metadata(&info.metadata);
-        let crossed = monitor.crossed(&facts.usage).map(|(level, tokens)| {
+        let crossed = monitor.crossed_level(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);
             let body = body::write(&ThresholdBody { tokens, limit, level });
-            event(kinds::CONTEXT_THRESHOLD, Origin::Harness, body)
+            new_event(kinds::CONTEXT_THRESHOLD, Origin::Harness, body)
         });
         // When the context fills up, the current state is saved.
         let note = crossed.as_ref().map(|_| self.labelled_note(info, None, Trigger::Limit, SAVED));
-        let found = facts.findable.waiting().map(|found| &found.source);
-        let found = found.filter(|source| facts.research.wants_source(source));
-        let found =
-            found.map(|source| event(kinds::SOURCE_FOUND, Origin::Harness, body::write(source)));
+        let found = facts.findable.pending_sources().map(|found| &found.source);
+        let found = found.filter(|source| facts.research.would_add_source(source));
+        let found = found
+            .map(|source| new_event(kinds::SOURCE_FOUND, Origin::Harness, body::write(source)));
         let events = crossed.into_iter().chain(found).collect();
         Batch { events, note, if_position: Some(facts.position), ..Batch::default() }
     }

@@ -17,14 +17,14 @@ impl Service {
     ///
     /// # Errors
     /// `invalid_request` with the path of the member.
-    pub(super) async fn admit(
+    pub(super) async fn prepare_events(
         &self,
         (scope, session): (&Scope, Option<&SessionKey>),
         events: &mut [NewEvent],
         list: &str,
     ) -> ServiceResult<()> {
-        check_and_complete(events, list, |body| self.name_of(scope, "outcome", body))?;
-        self.name_events((scope, session), events).await;
+        check_and_complete(events, list, |body| self.content_name(scope, "outcome", body))?;
+        self.rename_content_ids((scope, session), events).await;
         Ok(())
     }
 }
@@ -65,11 +65,11 @@ fn is_by_server(body: &[u8]) -> bool {
 /// from the server. The id is derived from the body, so that a retry gets the same one.
 fn with_outcome_id(body: &[u8], name: impl Fn(&[u8]) -> String) -> Option<Bytes> {
     #[derive(Deserialize)]
-    struct Outcome {
+    struct OutcomeMembers {
         #[serde(default, rename = "outcome_id", deserialize_with = "present")]
         is_named: bool,
     }
-    let is_named = body::read::<Outcome>(body)?.is_named;
+    let is_named = body::read::<OutcomeMembers>(body)?.is_named;
     let members = body.trim_ascii_end().strip_suffix(b"}").filter(|_| !is_named)?;
     let id = name(members);
     let comma = if members.trim_ascii() == b"{" { "" } else { "," };

@@ -7,7 +7,9 @@ use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use serde::Deserialize;
 
-use super::{Caller, Code, RESERVED_METADATA, Service, ServiceResult, Status, Via};
+use super::{
+    Caller, ClientIdentity, Code, RESERVED_METADATA, Service, ServiceResult, SessionStatus,
+};
 use crate::{
     env::sync::Mutex,
     event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds, limits},
@@ -27,7 +29,6 @@ const CLEAR: &str = "clear";
 const MOVES: [&str; 3] = [CLEAR, "resume", "fork"];
 const COMPACT: &str = "compact";
 
-/// One start of an agent.
 #[derive(Clone, Debug)]
 struct AgentStart {
     session: SessionId,
@@ -39,24 +40,24 @@ struct AgentStart {
 }
 
 /// Cached starts by scope and processes of the caller.
-type Known = HashMap<(Scope, String), Arc<Vec<AgentStart>>>;
+type StartsByProcess = HashMap<(Scope, String), Arc<Vec<AgentStart>>>;
 
 /// Cache of agent starts.
 #[derive(Default)]
-pub(super) struct Agents(Mutex<KnownStarts>);
+pub(super) struct AgentStarts(Mutex<KnownStarts>);
 
 #[derive(Default)]
 struct KnownStarts {
-    known: Known,
+    known: StartsByProcess,
     /// Number of invalidations of the cache.
-    forgotten: u64,
+    invalidations: u64,
     /// Number of calls in progress, by scope, that store or move starts; meanwhile the scope is not
     /// cached.
     storing: HashMap<Scope, u64>,
 }
 
 /// Returns the metadata name of a session's last start: its processes, time and kind.
-fn name() -> String {
+fn start_name() -> String {
     format!("{RESERVED_METADATA}agent")
 }
 
@@ -69,15 +70,15 @@ struct StartBody {
 
 /// Adds the start that a batch reports to the metadata stored with it; returns true if there is
 /// one. Imported starts are ignored: they are from another machine.
-pub(super) fn keep(batch: &mut Batch) -> bool {
+pub(super) fn record_start(batch: &mut Batch) -> bool {
     let starts = batch.events.iter().filter(|event| event.origin != Origin::Import);
-    let said = starts.filter_map(said).next_back();
-    let is_start = said.is_some();
-    batch.metadata.extend(said.map(|start| (name(), Some(start))));
+    let start = starts.filter_map(encode_start).next_back();
+    let is_start = start.is_some();
+    batch.metadata.extend(start.map(|start| (start_name(), Some(start))));
     is_start
 }
 
-fn said(event: &NewEvent) -> Option<String> {
+fn encode_start(event: &NewEvent) -> Option<String> {
     if event.kind.as_str() != kinds::SESSION_STATUS_RUNNING {
         return None;
     }
@@ -90,8 +91,8 @@ fn said(event: &NewEvent) -> Option<String> {
 }
 
 /// Returns the start in a session's metadata, as seen by a caller with these processes.
-fn start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
-    let mut parts = info.metadata.get(&name())?.split('@');
+fn parse_start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
+    let mut parts = info.metadata.get(&start_name())?.split('@');
     let names: Vec<&str> = parts.next()?.split(',').collect();
     let at = Timestamp(parts.next()?.parse().ok()?);
     let source = parts.next()?.to_owned();
@@ -99,27 +100,27 @@ fn start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
     Some(AgentStart { session: info.key.session.clone(), at, source, rank })
 }
 
-impl Agents {
+impl AgentStarts {
     /// Drops the cached starts of a scope, since a new one may exist.
-    fn forget(&self, scope: &Scope) {
+    fn evict_scope(&self, scope: &Scope) {
         let mut all = self.0.lock();
-        all.forgotten += 1;
+        all.invalidations += 1;
         all.known.retain(|(of, _), _| of != scope);
     }
 
-    /// Suspends caching for a scope until [`Self::stored`] reports the end of the write, which it
-    /// never does if the caller was cancelled.
-    pub(super) fn storing(&self, scope: &Scope) {
-        self.forget(scope);
+    /// Suspends caching for a scope until [`Self::resume_caching`] is called at the end of the
+    /// write, which never happens if the caller was cancelled.
+    pub(super) fn suspend_caching(&self, scope: &Scope) {
+        self.evict_scope(scope);
         *self.0.lock().storing.entry(scope.clone()).or_default() += 1;
     }
 
     /// Ends the suspension once the outcome of a write is known; does nothing if it is unknown.
-    pub(super) fn stored<T>(&self, scope: &Scope, outcome: &ServiceResult<T>) {
+    pub(super) fn resume_caching<T>(&self, scope: &Scope, outcome: &ServiceResult<T>) {
         if outcome.as_ref().is_err_and(|error| error.code == Code::OutcomeUnknown) {
             return;
         }
-        self.forget(scope);
+        self.evict_scope(scope);
         let mut all = self.0.lock();
         if let Some(count) = all.storing.get_mut(scope) {
             *count -= 1;
@@ -131,10 +132,10 @@ impl Agents {
 impl Service {
     /// Returns the session that the caller's agent works in, if its starts give better evidence
     /// than the session the caller was started for.
-    pub(super) async fn of_agent(
+    pub(super) async fn find_agent_session(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
     ) -> ServiceResult<Option<SessionId>> {
         if via.process.is_empty() {
             return Ok(None);
@@ -148,7 +149,7 @@ impl Service {
         let (mut own, mut here) = (Vec::new(), Vec::new());
         // Each reported end accounts for one clear of its process.
         let (mut clears, mut ends) = (0, 0);
-        for one in self.starts(caller, via).await?.iter() {
+        for one in self.list_starts(caller, via).await?.iter() {
             let Ok(info) = self.store.info(&caller.key(&one.session)).await else { continue };
             clears += usize::from(one.rank.is_some() && one.source == CLEAR);
             ends += usize::from(one.rank.is_some() && is_ended(&info));
@@ -177,23 +178,27 @@ impl Service {
 
     /// Returns the starts of the caller's agent, matched by the nearest common process, and those
     /// of its directory, latest first.
-    async fn starts(&self, caller: &Caller, via: &Via) -> ServiceResult<Arc<Vec<AgentStart>>> {
+    async fn list_starts(
+        &self,
+        caller: &Caller,
+        via: &ClientIdentity,
+    ) -> ServiceResult<Arc<Vec<AgentStart>>> {
         let known = (caller.scope.clone(), format!("{:?} {:?}", via.process, via.workspaces()));
-        let forgotten = {
+        let invalidations = {
             let all = self.agents.0.lock();
             if let Some(starts) = all.known.get(&known) {
                 return Ok(Arc::clone(starts));
             }
-            all.forgotten
+            all.invalidations
         };
         let workspaces = via.workspaces();
-        let of_process = |one: &String| Criterion::Contains(name(), one.clone());
+        let of_process = |one: &String| Criterion::Contains(start_name(), one.clone());
         let near = via.process.iter().map(of_process);
         let here = workspaces.iter().cloned().map(Some).map(Criterion::Workspace);
         let listing = Listing {
-            limit: limits::LISTED_LOOKS_MAX,
+            limit: limits::LIST_EXAMINED_MAX,
             only: Some(Criterion::All(vec![
-                Criterion::Named(name()),
+                Criterion::Named(start_name()),
                 Criterion::Any(near.chain(here).collect()),
             ])),
             ..Listing::default()
@@ -201,7 +206,7 @@ impl Service {
         let listed = self.store.list(&caller.scope, listing).await?.sessions;
         let start = |info: &SessionInfo| {
             let is_here = info.workspace.as_ref().is_some_and(|own| workspaces.contains(own));
-            start(info, &via.process).filter(|start| start.rank.is_some() || is_here)
+            parse_start(info, &via.process).filter(|start| start.rank.is_some() || is_here)
         };
         let mut starts: Vec<AgentStart> = listed.iter().filter_map(start).collect();
         let nearest = starts.iter().filter_map(|one| one.rank).min();
@@ -211,7 +216,7 @@ impl Service {
         let starts = Arc::new(starts);
         let mut all = self.agents.0.lock();
         // A start stored concurrently may be missing, so the result is not cached.
-        if all.forgotten == forgotten && !all.storing.contains_key(&known.0) {
+        if all.invalidations == invalidations && !all.storing.contains_key(&known.0) {
             if all.known.len() >= AGENTS_MAX {
                 all.known.clear();
             }
@@ -222,5 +227,5 @@ impl Service {
 }
 
 fn is_ended(info: &SessionInfo) -> bool {
-    Status::from_info(info) == Status::Terminated
+    SessionStatus::from_info(info) == SessionStatus::Terminated
 }

@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering;
 
 use super::{
-    Caller, Code, Counters, Service, ServiceError, ServiceResult,
-    notebook::{refuse_reserved, title_of},
-    store_error::unwritten,
+    Caller, Code, OperationCounters, Service, ServiceError, ServiceResult,
+    notebook::{check_not_notebook, notebook_title},
+    store_error::write_error,
 };
 use crate::{
     event::{Batch, SessionId, SessionKey, limits},
-    store::{Appended, NewSession, StoreError},
+    store::{AppendResult, NewSession, StoreError},
 };
 
 impl Service {
@@ -22,39 +22,43 @@ impl Service {
         session: &SessionId,
         mut batch: Batch,
         create: bool,
-    ) -> ServiceResult<Appended> {
+    ) -> ServiceResult<AppendResult> {
         let bytes = check_batch(&batch)?;
-        self.room_for(&caller.scope.tenant, 0, batch.events.len(), bytes).await?;
+        self.reserve_quota(&caller.scope.tenant, 0, batch.events.len(), bytes).await?;
         let key = caller.key(session);
         batch.fence = batch.fence.or(caller.fence);
-        self.mark_tool_calls(&key, &mut batch).await;
+        self.add_tool_checkpoint(&key, &mut batch).await;
         let again = create.then(|| batch.clone());
-        let appended = match (self.durable(self.store.append(&key, batch)).await, again) {
+        let appended = match (self.await_durable(self.store.append(&key, batch)).await, again) {
             (Err(StoreError::SessionNotFound { .. }), Some(batch)) => {
-                self.create_with(&key, batch).await?
+                self.create_with_batch(&key, batch).await?
             }
-            (answer, _) => answer.map_err(unwritten)?,
+            (answer, _) => answer.map_err(write_error)?,
         };
-        self.count(&appended, bytes);
+        self.count_append(&appended, bytes);
         Ok(appended)
     }
 
     /// Creates a session with a batch as its first events; appends the batch if another writer
     /// created the session concurrently.
-    async fn create_with(&self, key: &SessionKey, batch: Batch) -> ServiceResult<Appended> {
-        refuse_reserved(&key.session)?;
-        self.room_for(&key.scope.tenant, 1, 0, 0).await?;
+    async fn create_with_batch(
+        &self,
+        key: &SessionKey,
+        batch: Batch,
+    ) -> ServiceResult<AppendResult> {
+        check_not_notebook(&key.session)?;
+        self.reserve_quota(&key.scope.tenant, 1, 0, 0).await?;
         let (id, events) = (Some(key.session.clone()), batch.clone());
         let new = NewSession { id, events, ..NewSession::default() };
-        match self.durable(self.store.create(&key.scope, new)).await {
+        match self.await_durable(self.store.create(&key.scope, new)).await {
             Ok((info, appended)) => {
-                self.mark_created(&info, &batch).await;
+                self.write_first_checkpoint(&info, &batch).await;
                 Ok(appended)
             }
             Err(StoreError::SessionExists { .. }) => {
-                self.durable(self.store.append(key, batch)).await.map_err(unwritten)
+                self.await_durable(self.store.append(key, batch)).await.map_err(write_error)
             }
-            Err(error) => Err(unwritten(error)),
+            Err(error) => Err(write_error(error)),
         }
     }
 
@@ -66,7 +70,7 @@ impl Service {
         session: &SessionId,
         workspace: &str,
         batch: Batch,
-    ) -> ServiceResult<Appended> {
+    ) -> ServiceResult<AppendResult> {
         let caller = &Caller { fence: None, ..caller.clone() };
         match self.append(caller, session, batch.clone(), false).await {
             Err(error) if error.code == Code::SessionNotFound => {}
@@ -74,29 +78,28 @@ impl Service {
         }
         let new = NewSession {
             id: Some(session.clone()),
-            title: Some(title_of(workspace)),
+            title: Some(notebook_title(workspace)),
             workspace: Some(workspace.to_owned()),
             ttl_seconds: Some(0),
             events: batch.clone(),
             ..NewSession::default()
         };
-        self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
-        match self.durable(self.store.create(&caller.scope, new)).await {
+        self.reserve_quota(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+        match self.await_durable(self.store.create(&caller.scope, new)).await {
             Ok((_, appended)) => Ok(appended),
             // Another caller created it concurrently.
             Err(StoreError::SessionExists { .. }) => {
                 self.append(caller, session, batch, false).await
             }
-            Err(error) => Err(unwritten(error)),
+            Err(error) => Err(write_error(error)),
         }
     }
 
-    /// Adds an acknowledged append to the process's counters.
-    pub(super) fn count(&self, appended: &Appended, body_bytes: usize) {
+    pub(super) fn count_append(&self, appended: &AppendResult, body_bytes: usize) {
         if appended.repeated {
             return;
         }
-        let Counters { appends, events, bytes, .. } = &*self.counters;
+        let OperationCounters { appends, events, bytes, .. } = &*self.counters;
         appends.fetch_add(1, Ordering::Relaxed);
         events.fetch_add(appended.events.len() as u64, Ordering::Relaxed);
         bytes.fetch_add(body_bytes as u64, Ordering::Relaxed);
@@ -117,16 +120,16 @@ pub(super) fn check_batch(batch: &Batch) -> ServiceResult<usize> {
     for (index, event) in batch.events.iter().enumerate() {
         bytes_total += event.body.len();
         if event.body.len() > limits::EVENT_BYTES_MAX {
-            return Err(too_large(&format!("events[{index}]"), limits::EVENT_BYTES_MAX));
+            return Err(too_large_error(&format!("events[{index}]"), limits::EVENT_BYTES_MAX));
         }
     }
     if bytes_total > limits::BATCH_BYTES_MAX {
-        return Err(too_large("events", limits::BATCH_BYTES_MAX));
+        return Err(too_large_error("events", limits::BATCH_BYTES_MAX));
     }
     Ok(bytes_total)
 }
 
-fn too_large(field: &str, bytes_max: usize) -> ServiceError {
+fn too_large_error(field: &str, bytes_max: usize) -> ServiceError {
     let message = format!("{field}: larger than {bytes_max} bytes");
     let mut error = ServiceError::new(Code::BodyTooLarge, message)
         .action("send less at once; keep large content elsewhere and refer to it");

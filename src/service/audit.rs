@@ -19,15 +19,15 @@ const TITLE: &str = "What was ruled, deleted and refused here";
 
 /// An entry of an audit log.
 #[derive(Clone, Debug)]
-pub struct Audit {
+pub struct AuditEntry {
     kind: &'static str,
     body: Map<String, Value>,
 }
 
-impl Audit {
+impl AuditEntry {
     /// Builds the entry of a call: caller, target and outcome.
     #[must_use]
-    pub fn call(
+    pub fn from_call(
         credential: &str,
         method: &str,
         route: &str,
@@ -57,7 +57,7 @@ impl Audit {
 
     /// Builds the entry of a token that was created, revoked, changed or removed.
     #[must_use]
-    pub fn token(id: &str, change: &str) -> Self {
+    pub fn from_token(id: &str, change: &str) -> Self {
         let pair = |name: &str, text: &str| (name.to_owned(), Value::from(text));
         let body = [pair("credential", id), pair("change", change)].into_iter().collect();
         Self { kind: kinds::AUDIT_TOKEN, body }
@@ -65,14 +65,14 @@ impl Audit {
 
     /// Adds the request's id to the entry.
     #[must_use]
-    pub fn of_request(mut self, request: &str) -> Self {
+    pub fn with_request(mut self, request: &str) -> Self {
         self.body.insert("request".to_owned(), Value::from(request));
         self
     }
 }
 
 /// Returns the caller that owns the audit log: the server's own user in the tenant.
-fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
+fn audit_caller(tenant: &TenantId) -> (Caller, SessionId) {
     let user = UserId::new(AUDIT_USER).expect("a constant that is a name");
     let session = SessionId::new(SESSION).expect("a constant that is a name");
     let scope = Scope { tenant: tenant.clone(), user };
@@ -82,7 +82,7 @@ fn keeper(tenant: &TenantId) -> (Caller, SessionId) {
 impl Service {
     /// Appends an entry to a tenant's audit log; durable on return. A storage error does not fail
     /// the audited call: the entry then goes to the process log.
-    pub async fn audit(&self, tenant: &TenantId, audit: Audit) {
+    pub async fn audit(&self, tenant: &TenantId, audit: AuditEntry) {
         let (kind, body) = (audit.kind, Value::Object(audit.body).to_string());
         if let Err(error) = self.append_entry(tenant, kind, &body).await {
             tracing::error!(%tenant, kind, line = %body, %error, "the audit log took no line");
@@ -90,7 +90,7 @@ impl Service {
     }
 
     async fn append_entry(&self, tenant: &TenantId, kind: &str, body: &str) -> ServiceResult<()> {
-        let (caller, session) = keeper(tenant);
+        let (caller, session) = audit_caller(tenant);
         let kind = EventType::new(kind).map_err(|error| ServiceError::invalid("type", error))?;
         let event = NewEvent {
             id: None,
@@ -102,7 +102,7 @@ impl Service {
         };
         let batch = || Batch { events: [event.clone()].into(), ..Batch::default() };
         let key = caller.key(&session);
-        let appended = match self.durable(self.store.append(&key, batch())).await {
+        let appended = match self.await_durable(self.store.append(&key, batch())).await {
             Err(StoreError::SessionNotFound { .. }) => {
                 let new = NewSession {
                     id: Some(session),
@@ -111,9 +111,9 @@ impl Service {
                     events: batch(),
                     ..NewSession::default()
                 };
-                match self.durable(self.store.create(&caller.scope, new)).await {
+                match self.await_durable(self.store.create(&caller.scope, new)).await {
                     Err(StoreError::SessionExists { .. }) => {
-                        self.durable(self.store.append(&key, batch())).await.map(drop)
+                        self.await_durable(self.store.append(&key, batch())).await.map(drop)
                     }
                     created => created.map(drop),
                 }
@@ -132,8 +132,8 @@ impl Service {
         caller: &Caller,
         query: &EventQuery,
     ) -> ServiceResult<EventSlice> {
-        let (keeper, session) = keeper(&caller.scope.tenant);
-        match self.get_events(&keeper, &session, query).await {
+        let (owner, session) = audit_caller(&caller.scope.tenant);
+        match self.get_events(&owner, &session, query).await {
             Err(error) if error.code == Code::SessionNotFound => Ok(EventSlice {
                 events: Vec::new(),
                 next_page: None,

@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::{
-    BoundBy, Caller, Candidate, Code, Next, Remembered, Service, ServiceError, ServiceResult, Via,
-    added::event,
-    directory::{Local, Meant, meant},
+    BoundBy, Caller, CandidateSession, ClientIdentity, Code, LastUse, NextAction, Service,
+    ServiceError, ServiceResult,
+    added::new_event,
+    directory::{LocalChoice, LocalSession, choose_local},
     is_notebook,
 };
 use crate::{
@@ -26,21 +27,21 @@ const CANDIDATES_MAX: usize = 5;
 /// Last session that each connection used.
 #[derive(Default)]
 pub(super) struct Bindings {
-    table: Mutex<Table>,
+    table: Mutex<BindingTable>,
 }
 
 #[derive(Default)]
-struct Table {
-    connections: HashMap<(Scope, String), (Remembered, u64)>,
+struct BindingTable {
+    connections: HashMap<(Scope, String), (LastUse, u64)>,
     uses: u64,
 }
 
 impl Bindings {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, BindingTable> {
         self.table.lock()
     }
 
-    fn get(&self, scope: &Scope, via: &Via) -> Remembered {
+    fn get(&self, scope: &Scope, via: &ClientIdentity) -> LastUse {
         let remembered = || via.remembered.clone().unwrap_or_default();
         let Some(connection) = &via.connection else { return remembered() };
         let table = self.table();
@@ -48,7 +49,7 @@ impl Bindings {
         known.map(|(remembered, _)| remembered.clone()).unwrap_or_else(remembered)
     }
 
-    fn set(&self, scope: &Scope, via: &Via, remembered: Remembered) {
+    fn set(&self, scope: &Scope, via: &ClientIdentity, remembered: LastUse) {
         let Some(connection) = &via.connection else { return };
         let mut table = self.table();
         table.uses += 1;
@@ -64,59 +65,59 @@ impl Bindings {
 }
 
 impl Service {
-    /// Returns the session of a call and how it was found.
+    /// Returns the session of a call and the rule that found it.
     ///
     /// # Errors
     /// `session_required` with the latest sessions of the scope when none is bound.
-    pub async fn bound(
+    pub async fn resolve_session(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         argument: Option<&SessionId>,
     ) -> ServiceResult<(SessionId, BoundBy)> {
         if let Some(session) = argument {
             return Ok((session.clone(), BoundBy::Argument));
         }
-        let remembered = self.remembered(caller, via);
+        let remembered = self.last_used_session(caller, via);
         if !remembered.fresh
-            && let Some(session) = self.started(caller, via).await?
-            && let Some(session) = self.end_of_line(caller, &session).await?
+            && let Some(session) = self.find_started_session(caller, via).await?
+            && let Some(session) = self.find_chain_end(caller, &session).await?
         {
             return Ok((session, BoundBy::Started));
         }
         if let Some(session) = remembered.session {
             return Ok((session, BoundBy::Connection));
         }
-        let locals = self.locals(caller, via).await?;
-        match meant(&locals) {
-            Meant::One(session) if !remembered.fresh => Ok((session, BoundBy::Directory)),
-            _ => Err(self.session_required(caller, via, &locals).await?),
+        let locals = self.local_sessions(caller, via).await?;
+        match choose_local(&locals) {
+            LocalChoice::One(session) if !remembered.fresh => Ok((session, BoundBy::Directory)),
+            _ => Err(self.session_required_error(caller, via, &locals).await?),
         }
     }
 
     /// Returns the session that the caller's agent works in, or the one the caller was started for.
-    pub(super) async fn started(
+    pub(super) async fn find_started_session(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
     ) -> ServiceResult<Option<SessionId>> {
-        Ok(self.of_agent(caller, via).await?.or_else(|| via.session.clone()))
+        Ok(self.find_agent_session(caller, via).await?.or_else(|| via.session.clone()))
     }
 
     /// Returns the session that the caller's connection used last. Notebooks are excluded, although
     /// a front end may send one.
-    pub(super) fn remembered(&self, caller: &Caller, via: &Via) -> Remembered {
-        let Remembered { session, fresh } = self.bindings.get(&caller.scope, via);
-        Remembered { session: session.filter(|session| !is_notebook(session)), fresh }
+    pub(super) fn last_used_session(&self, caller: &Caller, via: &ClientIdentity) -> LastUse {
+        let LastUse { session, fresh } = self.bindings.get(&caller.scope, via);
+        LastUse { session: session.filter(|session| !is_notebook(session)), fresh }
     }
 
     /// Records the session that the caller's connection used; ignores notebooks.
-    pub fn bind(&self, caller: &Caller, via: &Via, session: &SessionId) {
+    pub fn bind(&self, caller: &Caller, via: &ClientIdentity, session: &SessionId) {
         if is_notebook(session) {
             return;
         }
-        let fresh = self.remembered(caller, via).fresh;
-        let remembered = Remembered { session: Some(session.clone()), fresh };
+        let fresh = self.last_used_session(caller, via).fresh;
+        let remembered = LastUse { session: Some(session.clone()), fresh };
         self.bindings.set(&caller.scope, via, remembered);
     }
 
@@ -130,9 +131,9 @@ impl Service {
     pub async fn clear_session(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
     ) -> ServiceResult<Option<SessionId>> {
-        let before = match self.bound(caller, via, None).await {
+        let before = match self.resolve_session(caller, via, None).await {
             Ok(found) => Some(found),
             Err(error) if error.code == Code::SessionRequired => None,
             Err(error) => return Err(error),
@@ -148,7 +149,7 @@ impl Service {
         if let (Some(session), Some(_)) = (&before, caller.fence) {
             self.release_lease(caller, session).await?;
         }
-        self.bindings.set(&caller.scope, via, Remembered { session: None, fresh: true });
+        self.bindings.set(&caller.scope, via, LastUse { session: None, fresh: true });
         Ok(before)
     }
 
@@ -157,12 +158,12 @@ impl Service {
         let key = caller.key(session);
         let tail = self.store.info(&key).await?.tail;
         let last = match tail.0.checked_sub(1) {
-            Some(last) => self.event_at(&key, Position(last)).await?,
+            Some(last) => self.read_event(&key, Position(last)).await?,
             None => None,
         };
         if last.is_none_or(|last| last.kind.as_str() != kinds::CONTEXT_CLEARED) {
             let body = Bytes::from_static(br#"{"by":"clear_session"}"#);
-            let events = vec![event(kinds::CONTEXT_CLEARED, caller.origin, body)];
+            let events = vec![new_event(kinds::CONTEXT_CLEARED, caller.origin, body)];
             let batch = Batch { events: events.into(), ..Batch::default() };
             self.append(caller, session, batch, false).await?;
         }
@@ -170,17 +171,22 @@ impl Service {
     }
 
     /// Adds the usable sessions to an error about an unusable one.
-    pub async fn offer(&self, caller: &Caller, via: &Via, mut error: ServiceError) -> ServiceError {
-        if let Some(Next::RestoreSession(session)) = error.hint.next.clone() {
+    pub async fn offer_sessions(
+        &self,
+        caller: &Caller,
+        via: &ClientIdentity,
+        mut error: ServiceError,
+    ) -> ServiceError {
+        if let Some(NextAction::RestoreSession(session)) = error.hint.next.clone() {
             // The caller means the restorable session, so no other one is offered.
             error = error.action(
                 "other work begins with sequential_search stepNumber 1 after clear_session; a \
                  person brings this session back",
             );
-            error.hint.next = Some(Next::RestoreSession(session));
+            error.hint.next = Some(NextAction::RestoreSession(session));
         } else if error.code.is_gone()
-            && let Ok(locals) = self.locals(caller, via).await
-            && let Ok(candidates) = self.candidates(caller, via, &locals).await
+            && let Ok(locals) = self.local_sessions(caller, via).await
+            && let Ok(candidates) = self.list_candidates(caller, via, &locals).await
         {
             let action = match candidates.iter().any(|candidate| candidate.here) {
                 true => {
@@ -198,27 +204,25 @@ impl Service {
         error
     }
 
-    /// Returns the error for a caller without a session, with candidates.
-    pub(super) async fn session_required(
+    pub(super) async fn session_required_error(
         &self,
         caller: &Caller,
-        via: &Via,
-        locals: &[Local],
+        via: &ClientIdentity,
+        locals: &[LocalSession],
     ) -> ServiceResult<ServiceError> {
-        let fresh = self.remembered(caller, via).fresh;
-        let candidates = self.candidates(caller, via, locals).await?;
+        let fresh = self.last_used_session(caller, via).fresh;
+        let candidates = self.list_candidates(caller, via, locals).await?;
         let here = candidates.iter().any(|candidate| candidate.here);
-        let message = match meant(locals) {
-            Meant::Several if !fresh => "several live sessions of this directory may be meant",
+        let message = match choose_local(locals) {
+            LocalChoice::Several if !fresh => {
+                "several live sessions of this directory may be meant"
+            }
             _ => "no session is bound to this caller and none was named",
         };
         let mut error = ServiceError::new(Code::SessionRequired, message);
         let hint = &mut *error.hint;
-        let older = if fresh || here {
-            Vec::new()
-        } else {
-            self.sessions_with_research_steps(locals).await
-        };
+        let older =
+            if fresh || here { Vec::new() } else { self.filter_with_research(locals).await };
         hint.workspace = older.into_iter().find_map(|info| info.workspace);
         let placed = !via.workspaces().is_empty();
         hint.may_begin =
@@ -251,33 +255,32 @@ impl Service {
 
     /// Returns candidates for a caller without a session: those of its workspace first, live ones
     /// before others.
-    async fn candidates(
+    async fn list_candidates(
         &self,
         caller: &Caller,
-        via: &Via,
-        locals: &[Local],
-    ) -> ServiceResult<Vec<Candidate>> {
-        let fresh = self.remembered(caller, via).fresh;
+        via: &ClientIdentity,
+        locals: &[LocalSession],
+    ) -> ServiceResult<Vec<CandidateSession>> {
+        let fresh = self.last_used_session(caller, via).fresh;
         let (live, rest): (Vec<_>, Vec<_>) = locals.iter().partition(|local| local.live);
         let own = live.into_iter().chain(rest).map(|local| local.info.clone());
         let mut offered: Vec<(SessionInfo, bool)> =
             own.filter(|info| self.is_offered(info)).map(|info| (info, !fresh)).collect();
         // Sessions of other directories are only read if the list is not full.
         if offered.len() < CANDIDATES_MAX {
-            let others = self.latest(caller, None, CANDIDATES_MAX).await?;
+            let others = self.list_latest(caller, None, CANDIDATES_MAX).await?;
             let is_new = |info: &SessionInfo| locals.iter().all(|local| local.info.key != info.key);
             let others = others.into_iter().filter(is_new);
             offered.extend(others.filter(|info| self.is_offered(info)).map(|info| (info, false)));
         }
         offered.truncate(CANDIDATES_MAX);
-        self.title(offered.iter_mut().map(|(info, _)| info)).await;
-        Ok(offered.into_iter().map(|(info, here)| candidate(info, here)).collect())
+        self.add_titles(offered.iter_mut().map(|(info, _)| info)).await;
+        Ok(offered.into_iter().map(|(info, here)| to_candidate(info, here)).collect())
     }
 }
 
-/// Converts a session into a candidate.
-pub(super) fn candidate(info: SessionInfo, here: bool) -> Candidate {
-    Candidate {
+pub(super) fn to_candidate(info: SessionInfo, here: bool) -> CandidateSession {
+    CandidateSession {
         session: info.key.session,
         title: info.title,
         workspace: info.workspace,

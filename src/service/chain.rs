@@ -1,12 +1,15 @@
-//! Walks the chain of a session in both directions for a listing, and finds the session shown in
-//! place of one without a task. It must not write a link.
+//! Lists the chain of a session in both directions, and finds the session shown instead of one
+//! without a task. It must not write a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     Caller, Service, ServiceResult,
-    links::{LINKS_MAX, continued, continues, read_before, restored_from, saved_at},
-    notebook::no_notebook,
+    links::{
+        LINKS_MAX, continued_session, continues_name, restored_from_name, restored_session,
+        saved_at,
+    },
+    notebook::exclude_notebooks,
 };
 use crate::{
     api::handoff::ChainSession,
@@ -48,18 +51,18 @@ impl Service {
     /// Returns the sessions that a session continues and that continue it, earliest first.
     ///
     /// # Errors
-    /// `session_not_found`, and those of the engine. The chain ends at a session that is gone or in
+    /// `session_not_found`, and those of the engine. The chain ends at a deleted session or at
     /// another workspace.
-    pub async fn chain_of(
+    pub async fn list_chain(
         &self,
         caller: &Caller,
         session: &SessionId,
     ) -> ServiceResult<Vec<ChainLink>> {
-        let own = self.store.used(&caller.key(session)).await?;
+        let own = self.store.use_session(&caller.key(session)).await?;
         let workspace = own.workspace.clone();
         let mut line = vec![own];
         let mut elsewhere = None;
-        while let Some((before, _)) = line.last().and_then(continued)
+        while let Some((before, _)) = line.last().and_then(continued_session)
             && line.len() < LINKS_MAX
             && !line.iter().any(|info| info.key.session == before)
             && let Ok(info) = self.store.info(&caller.key(&before)).await
@@ -71,7 +74,7 @@ impl Service {
             line.push(info);
         }
         line.reverse();
-        let followers = self.successors(caller, workspace.as_deref()).await?;
+        let followers = self.list_successors(caller, workspace.as_deref()).await?;
         let mut seen: BTreeSet<SessionId> =
             line.iter().map(|info| info.key.session.clone()).collect();
         let mut at = 0;
@@ -82,11 +85,12 @@ impl Service {
             line.extend(next);
             at += 1;
         }
-        self.title(&mut line).await;
+        self.add_titles(&mut line).await;
         let link = |info: SessionInfo| {
             let by = followers.get(&info.key.session).into_iter().flatten();
             ChainLink {
-                continues: continued(&info).filter(|(of, _)| Some(of) != elsewhere.as_ref()),
+                continues: continued_session(&info)
+                    .filter(|(of, _)| Some(of) != elsewhere.as_ref()),
                 continued_by: by.map(|info| info.key.session.clone()).collect(),
                 saved_at: saved_at(&info),
                 info,
@@ -95,9 +99,9 @@ impl Service {
         Ok(line.into_iter().map(link).collect())
     }
 
-    /// Returns the session shown in place of one without a task and without research, and its end
+    /// Returns the session shown instead of one without a task and without research, and its end
     /// position: the nearest continued session that has either.
-    pub(super) async fn stand_in(
+    pub(super) async fn find_stand_in(
         &self,
         key: &SessionKey,
     ) -> ServiceResult<Option<(SessionKey, Position)>> {
@@ -106,11 +110,12 @@ impl Service {
             let has_research = research.goal().is_some() || !research.steps().is_empty();
             facts.progress.task().is_some() || has_research
         };
-        if read_before(&self.store.info(key).await?).is_none() || self.peek_facts(key, says).await?
+        if restored_session(&self.store.info(key).await?).is_none()
+            || self.peek_facts(key, says).await?
         {
             return Ok(None);
         }
-        let mut line = self.links_before(key).await?;
+        let mut line = self.prior_sessions(key).await?;
         let mut nearest = line.pop();
         while let Some(link) = nearest.take() {
             if line.is_empty() || self.peek_facts(&link.key, says).await? {
@@ -122,23 +127,23 @@ impl Service {
     }
 
     /// Returns the sessions of a workspace that continue another, grouped by the continued session.
-    pub(super) async fn successors(
+    pub(super) async fn list_successors(
         &self,
         caller: &Caller,
         workspace: Option<&str>,
     ) -> ServiceResult<BTreeMap<SessionId, Vec<SessionInfo>>> {
         let mut found: BTreeMap<SessionId, Vec<SessionInfo>> = BTreeMap::new();
-        let links = [continues(), restored_from()].map(Criterion::Named);
+        let links = [continues_name(), restored_from_name()].map(Criterion::Named);
         let listing = Listing {
             limit: CHAIN_MAX,
             ascending: true,
             workspace: workspace.map(str::to_owned),
             include_archived: true,
-            only: Some(Criterion::All(vec![Criterion::Any(links.into()), no_notebook()])),
+            only: Some(Criterion::All(vec![Criterion::Any(links.into()), exclude_notebooks()])),
             ..Listing::default()
         };
-        for info in self.all_listed(caller, listing, usize::MAX).await? {
-            if let Some((before, _)) = continued(&info) {
+        for info in self.list_all_pages(caller, listing, usize::MAX).await? {
+            if let Some((before, _)) = continued_session(&info) {
                 found.entry(before).or_default().push(info);
             }
         }

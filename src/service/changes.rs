@@ -8,14 +8,15 @@ use std::{
 };
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, notebook::no_notebook, places::Place, room,
+    Caller, Code, Service, ServiceError, ServiceResult, compute::ComputeSlot, memory_budget,
+    notebook::exclude_notebooks,
 };
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
     env::files,
     event::{Position, Range, Timestamp, limits, push_bounded},
     projection::{Edit, Edits},
-    store::{Criterion, Fill, Listing, Read, SessionInfo},
+    store::{Criterion, FillDirection, Listing, ReadRequest, SessionInfo},
 };
 
 /// Maximum number of sessions examined, newest first.
@@ -34,7 +35,7 @@ impl Service {
     ///
     /// # Errors
     /// `invalid_request` for a relative path or a limit out of bounds, and those of the engine. A
-    /// session that is meanwhile gone or damaged is omitted.
+    /// session that was deleted meanwhile or is damaged is omitted.
     pub async fn file_changes(
         &self,
         caller: &Caller,
@@ -57,25 +58,26 @@ impl Service {
         let listing = Listing {
             limit: SESSIONS_MAX,
             include_archived: true,
-            only: Some(Criterion::All(vec![no_notebook(), Criterion::Any(workspaces)])),
+            only: Some(Criterion::All(vec![exclude_notebooks(), Criterion::Any(workspaces)])),
             ..Listing::default()
         };
         let listed = self.store.list(&caller.scope, listing).await?;
         let mut answer =
             FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
         let tenant = &caller.scope.tenant;
-        let _room = self.room(tenant, room::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
-        let mut place = Some(self.places.ask(tenant).await?);
+        let _memory =
+            self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
+        let mut slot = Some(self.compute.acquire(tenant).await?);
         let mut left = limit;
         for info in listed.sessions {
             if left == 0 {
                 answer.complete = false;
                 break;
             }
-            let turn = self.places.turn(tenant, place.take()).await?;
-            let changes = match self.changes_in(turn, &info, &files, left).await {
+            let turn = self.compute.yield_or_acquire(tenant, slot.take()).await?;
+            let changes = match self.read_changes(turn, &info, &files, left).await {
                 Ok((turn, changes, is_complete)) => {
-                    place = Some(turn);
+                    slot = Some(turn);
                     answer.complete &= is_complete;
                     changes
                 }
@@ -87,7 +89,7 @@ impl Service {
             };
             left -= changes.len();
             if !changes.is_empty() {
-                let info = self.titled(info).await;
+                let info = self.with_title(info).await;
                 answer.data.push(SessionChanges {
                     session: info.key.session.to_string(),
                     updated_at: info.worked_at().to_string(),
@@ -102,21 +104,21 @@ impl Service {
 
     /// Returns the latest `limit` changes of a file in one session; false if there are more, or if
     /// events are lost.
-    async fn changes_in(
+    async fn read_changes(
         &self,
-        mut place: Place,
+        mut slot: ComputeSlot,
         info: &SessionInfo,
         files: &[PathBuf],
         limit: usize,
-    ) -> ServiceResult<(Place, Vec<FileChange>, bool)> {
+    ) -> ServiceResult<(ComputeSlot, Vec<FileChange>, bool)> {
         let (mut fold, mut found, mut from) = (Edits::default(), VecDeque::new(), Position::ZERO);
         let mut is_complete = true;
         while from < info.tail {
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(from, info.tail),
                 events_max: SLICE_EVENTS,
                 bytes_max: SLICE_BYTES,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: true,
             };
             let slice = self.store.read(&info.key, read).await?;
@@ -131,23 +133,22 @@ impl Service {
                 for event in &slice.events {
                     for edit in fold.fold(event) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
-                        if files.contains(&files::without_dots(&Path::new(root).join(&*edit.path)))
-                        {
-                            let change = shown(edit, event.processed_at);
+                        if files.contains(&files::remove_dots(&Path::new(root).join(&*edit.path))) {
+                            let change = to_file_change(edit, event.processed_at);
                             is_complete &= !push_bounded(&mut found, change, limit);
                         }
                     }
                 }
                 (fold, found, is_complete)
             };
-            (place, (fold, found, is_complete)) = place.run(add).await?;
-            place = place.give_way().await?;
+            (slot, (fold, found, is_complete)) = slot.run(add).await?;
+            slot = slot.yield_if_due().await?;
         }
-        Ok((place, found.into(), is_complete))
+        Ok((slot, found.into(), is_complete))
     }
 }
 
-fn shown(edit: Edit, at: Timestamp) -> FileChange {
+fn to_file_change(edit: Edit, at: Timestamp) -> FileChange {
     let asked = edit.asked.map(|(position, text)| RequestLine { position, text: text.into() });
     let (how, tool) = (edit.how.to_owned(), edit.tool.into());
     FileChange { position: edit.position, how, tool, at, asked }
@@ -158,7 +159,7 @@ fn parse_absolute(name: &str, path: &str) -> ServiceResult<PathBuf> {
         let problem = format!("a path has at most {PATH_BYTES_MAX} bytes");
         return Err(ServiceError::invalid(name, problem));
     }
-    let path = files::without_dots(Path::new(path));
+    let path = files::remove_dots(Path::new(path));
     if !path.has_root() {
         return Err(ServiceError::invalid(name, "it is not an absolute path")
             .action("send the path from the root of the file system on"));

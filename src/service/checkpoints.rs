@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, is_notebook,
-    marking::{bytes_of, keyed_id},
-    notes::{text_of, uncertain_until},
+    marking::{encode_body, keyed_checkpoint_id},
+    notes::{to_json_text, uncertain_until},
     page::{self, page_limit},
 };
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
         BatchKey, NewNote, NoteKind, Point, Position, Range, SessionId, SessionKey, kinds, limits,
     },
     projection::checkpoints::{self, CheckpointBody, Checkpoints, State, Trigger},
-    store::{Fill, Read, SessionInfo, StoreError},
+    store::{FillDirection, ReadRequest, SessionInfo, StoreError},
 };
 
 /// Parameters of a checkpoint to create.
@@ -34,7 +34,7 @@ pub struct NewCheckpoint {
 }
 
 /// Builds a checkpoint with its relations to the others.
-pub(super) fn at(
+pub(super) fn to_checkpoint(
     notes: &Checkpoints,
     one: &checkpoints::NotedCheckpoint,
     info: &SessionInfo,
@@ -59,11 +59,11 @@ fn is_uncertain(
     checkpoint: &checkpoints::NotedCheckpoint,
     info: &SessionInfo,
 ) -> bool {
-    uncertain_until(info).is_some_and(|until| notes.rests_on(checkpoint, until))
+    uncertain_until(info).is_some_and(|until| notes.has_part_created_by(checkpoint, until))
 }
 
 /// Outcome of an earlier call with the same key.
-pub(super) enum Before {
+pub(super) enum EarlierCall {
     /// Checkpoint that it created, and the tail of the session.
     Made(Checkpoint, Position),
     /// No checkpoint; valid while the session has this number of notes.
@@ -76,7 +76,7 @@ pub(super) enum Before {
 /// Length of the part of a checkpoint id that encodes its key; the rest encodes the call.
 const KEY_CHARS: usize = "chk_".len() + 16;
 
-fn digest_of(id: &str) -> Option<[u8; 16]> {
+fn parse_digest(id: &str) -> Option<[u8; 16]> {
     let hex = id.strip_prefix("chk_").filter(|hex| hex.len() == 32)?;
     u128::from_str_radix(hex, 16).ok().map(u128::to_be_bytes)
 }
@@ -93,7 +93,7 @@ impl Service {
     /// # Errors
     /// `invalid_request`, `point_not_found`, `checkpoint_not_found` for a parent, `body_too_large`,
     /// `lease_held`, `lease_lost`, `quota_exceeded`, and those of the session.
-    pub async fn checkpoint(
+    pub async fn create_checkpoint(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -101,20 +101,22 @@ impl Service {
     ) -> ServiceResult<(Checkpoint, Position)> {
         check_request(&new.asked)?;
         let key = caller.key(session);
-        let info = self.store.used(&key).await?;
+        let info = self.store.use_session(&key).await?;
         let position = match &new.at {
-            Some(point) => Some(self.position_of(&key, point, info.tail).await?.min(info.tail)),
+            Some(point) => {
+                Some(self.resolve_position(&key, point, info.tail).await?.min(info.tail))
+            }
             None => None,
         };
         let name = self.checkpoint_id(&info, new.key.as_ref());
         let whole = loop {
-            let if_notes = match self.made_before(&key, new.key.as_ref()).await? {
-                Before::Made(known, tail) => return Ok((known, tail)),
-                Before::New { if_notes } => if_notes,
+            let if_notes = match self.find_earlier_call(&key, new.key.as_ref()).await? {
+                EarlierCall::Made(known, tail) => return Ok((known, tail)),
+                EarlierCall::New { if_notes } => if_notes,
             };
-            let (body, whole) = self.body_of(&key, &new).await?;
+            let (body, whole) = self.build_body(&key, &new).await?;
             let kind = if new.asked.done { NoteKind::Final } else { NoteKind::Checkpoint };
-            let (name, body) = (name.clone(), bytes_of(&body));
+            let (name, body) = (name.clone(), encode_body(&body));
             let idle = new.trigger == Trigger::Timer;
             let note = NewNote { kind, name, position, body, idle, if_notes };
             match self.put_note(&key, caller.fence, note).await {
@@ -126,60 +128,64 @@ impl Service {
         };
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let known = notes.find(&name).filter(|found| found.id == name);
-            known.map(|found| (found.number, at(notes, found, info), info.tail))
+            known.map(|found| (found.number, to_checkpoint(notes, found, info), info.tail))
         };
-        let made = self.notes_now(&key, known).await?;
+        let made = self.peek_notes(&key, known).await?;
         let (number, made, tail) = made.ok_or_else(|| not_found(&name))?;
         if let Some(whole) = whole {
-            self.keep_state(&key, number, &whole).await?;
+            self.cache_state(&key, number, &whole).await?;
         }
         Ok((made, tail))
     }
 
     /// Returns the outcome of an earlier call with the same key; another call is a conflict.
-    pub(super) async fn made_before(
+    pub(super) async fn find_earlier_call(
         &self,
         key: &SessionKey,
         call: Option<&BatchKey>,
-    ) -> ServiceResult<Before> {
-        let Some(call) = call else { return Ok(Before::New { if_notes: None }) };
+    ) -> ServiceResult<EarlierCall> {
+        let Some(call) = call else { return Ok(EarlierCall::New { if_notes: None }) };
         // Earlier versions used the second digest.
-        let digests = [self.digest_of(call), call.digest()];
+        let digests = [self.key_digest(call), call.digest()];
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let mut other = false;
             for sent in digests {
-                let id = keyed_id(sent);
-                for found in notes.beginning(id.get(..KEY_CHARS).unwrap_or(&id)) {
-                    match digest_of(&found.id).and_then(|known| BatchKey::retries(known, sent)) {
+                let id = keyed_checkpoint_id(sent);
+                for found in notes.with_id_prefix(id.get(..KEY_CHARS).unwrap_or(&id)) {
+                    match parse_digest(&found.id).and_then(|known| BatchKey::is_retry(known, sent))
+                    {
                         Some(true) => {
-                            return Ok(Before::Made(at(notes, found, info), info.tail));
+                            return Ok(EarlierCall::Made(
+                                to_checkpoint(notes, found, info),
+                                info.tail,
+                            ));
                         }
                         same => other |= same.is_some(),
                     }
                 }
             }
-            if other { Err(()) } else { Ok(Before::New { if_notes: Some(info.work.notes) }) }
+            if other { Err(()) } else { Ok(EarlierCall::New { if_notes: Some(info.work.notes) }) }
         };
         let conflict =
             || StoreError::IdempotencyConflict { what: call.to_string(), position: None };
-        self.notes_now(key, known).await?.map_err(|()| conflict().into())
+        self.peek_notes(key, known).await?.map_err(|()| conflict().into())
     }
 
     /// Returns the body of a checkpoint's note, and the whole state if it is in memory.
-    async fn body_of(
+    async fn build_body(
         &self,
         key: &SessionKey,
         NewCheckpoint { asked: new, trigger, .. }: &NewCheckpoint,
     ) -> ServiceResult<(CheckpointBody, Option<Arc<State>>)> {
         let found = self
-            .notes_now(key, |notes, info| {
+            .peek_notes(key, |notes, info| {
                 match &new.parent {
                     Some(name) => notes.find(name).map(Some).ok_or_else(|| not_found(name)),
                     None => Ok(notes.latest(Some(&new.thread))),
                 }
                 .map(|found| {
                     let uncertain = |found| is_uncertain(notes, found, info);
-                    found.map(|found| (found.clone(), notes.chain(found), uncertain(found)))
+                    found.map(|found| (found.clone(), notes.state_notes(found), uncertain(found)))
                 })
             })
             .await??;
@@ -196,11 +202,11 @@ impl Service {
         let alone = if new.parent.is_some() { pinned.clone() } else { says };
         let whole = |state: Arc<State>| {
             let base = Some((*state).clone());
-            check_state_size(&text_of(&state))?;
+            check_state_size(&to_json_text(&state))?;
             Ok((CheckpointBody { base, ..pinned.clone() }, Some(state)))
         };
         let wants = |bytes: usize| {
-            before.as_ref().is_some_and(|before| Checkpoints::wants_base(before, bytes))
+            before.as_ref().is_some_and(|before| Checkpoints::needs_full_state(before, bytes))
         };
         match (&new.state, &new.state_delta) {
             (Some(state), _) => {
@@ -209,28 +215,30 @@ impl Service {
                     // The state to compare with may differ from the acknowledged one.
                     return whole(state);
                 }
-                let old = self.state_at(key, &chain).await?;
+                let old = self.get_state(key, &chain).await?;
                 if old == state && before.is_some() {
                     return Ok((alone, None));
                 }
                 let delta = checkpoints::diff(&old, &state).filter(|_| before.is_some());
-                let delta = delta.map(|delta| (text_of(&delta).len(), delta));
-                match delta.filter(|(bytes, _)| !wants(*bytes) && *bytes < text_of(&state).len()) {
+                let delta = delta.map(|delta| (to_json_text(&delta).len(), delta));
+                match delta
+                    .filter(|(bytes, _)| !wants(*bytes) && *bytes < to_json_text(&state).len())
+                {
                     None => whole(state),
                     Some((_, delta)) => {
-                        check_state_size(&text_of(&state))?;
+                        check_state_size(&to_json_text(&state))?;
                         Ok((CheckpointBody { delta: Some(delta), ..pinned }, Some(state)))
                     }
                 }
             }
             (None, Some(delta)) if !delta.is_empty() => {
-                let text = text_of(delta);
+                let text = to_json_text(delta);
                 check_state_size(&text)?;
                 if !wants(text.len()) {
                     let delta = Some(delta.clone());
                     return Ok((CheckpointBody { delta, ..pinned }, None));
                 }
-                let mut state = (*self.state_at(key, &chain).await?).clone();
+                let mut state = (*self.get_state(key, &chain).await?).clone();
                 checkpoints::merge(&mut state, delta.clone());
                 whole(Arc::new(state))
             }
@@ -251,30 +259,32 @@ impl Service {
         thread: Option<&str>,
     ) -> ServiceResult<CheckpointList> {
         let limit = page_limit(limit)?;
-        let end = match page.map(|page| page::open::<1>("c", page)).transpose()? {
+        let end = match page.map(|page| page::decode::<1>("c", page)).transpose()? {
             None => usize::MAX,
             Some([index]) => index
                 .parse()
                 .map_err(|_| ServiceError::invalid("page", "this is no page of this listing"))?,
         };
         let key = caller.key(session);
-        self.store.used(&key).await?;
+        self.store.use_session(&key).await?;
         let listed = |notes: &Checkpoints, info: &SessionInfo| {
             let all = notes.all();
             let before = all.get(..end.min(all.len())).unwrap_or_default();
             let asked = before.iter().enumerate().rev().filter(|(_, one)| {
                 thread.is_none_or(|thread| one.thread.as_deref() == Some(thread))
             });
-            let mut found: Vec<(usize, Checkpoint)> =
-                asked.take(limit + 1).map(|(n, one)| (n, at(notes, one, info))).collect();
+            let mut found: Vec<(usize, Checkpoint)> = asked
+                .take(limit + 1)
+                .map(|(n, one)| (n, to_checkpoint(notes, one, info)))
+                .collect();
             let more = found.len() > limit;
             found.truncate(limit);
             let last = found.last().filter(|_| more).map(|(index, _)| index.to_string());
             let data = found.into_iter().map(|(_, one)| one).collect();
-            let next_page = last.map(|index| page::seal("c", &[&index]));
+            let next_page = last.map(|index| page::encode("c", &[&index]));
             CheckpointList { data, next_page, tail: info.tail }
         };
-        self.notes_now(&key, listed).await
+        self.peek_notes(&key, listed).await
     }
 
     /// Returns a checkpoint by its id or label, with its state and plan.
@@ -288,7 +298,7 @@ impl Service {
         name: &str,
     ) -> ServiceResult<CheckpointState> {
         let key = caller.key(session);
-        self.store.used(&key).await?;
+        self.store.use_session(&key).await?;
         self.checkpoint_state(&key, Some(name)).await?.ok_or_else(|| not_found(name))
     }
 
@@ -303,25 +313,26 @@ impl Service {
                 Some(name) => notes.find(name),
                 None => notes.latest(None),
             };
-            found.map(|found| (at(notes, found, info), notes.chain(found), info.tail))
+            found.map(|found| {
+                (to_checkpoint(notes, found, info), notes.state_notes(found), info.tail)
+            })
         };
-        let found = self.notes_now(key, look).await?;
+        let found = self.peek_notes(key, look).await?;
         let Some((checkpoint, chain, tail)) = found else { return Ok(None) };
-        let state = Arc::unwrap_or_clone(self.state_at(key, &chain).await?);
-        let plan = self.plan_at(key, checkpoint.position).await?;
+        let state = Arc::unwrap_or_clone(self.get_state(key, &chain).await?);
+        let plan = self.read_plan(key, checkpoint.position).await?;
         Ok(Some(CheckpointState { checkpoint, state, plan, tail }))
     }
 
-    /// Returns the plan that was current before a position.
-    async fn plan_at(&self, key: &SessionKey, end: Position) -> ServiceResult<Option<Value>> {
-        let Some(position) = self.nth_last(key, kinds::PLAN_UPDATED, 1, end).await? else {
+    async fn read_plan(&self, key: &SessionKey, end: Position) -> ServiceResult<Option<Value>> {
+        let Some(position) = self.find_nth_last(key, kinds::PLAN_UPDATED, 1, end).await? else {
             return Ok(None);
         };
-        let read = Read {
+        let read = ReadRequest {
             range: Range::new(position, position.plus(1)),
             events_max: 1,
             bytes_max: limits::EVENT_BYTES_MAX,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         let events = self.store.read(key, read).await?.events;
@@ -341,17 +352,17 @@ impl Service {
         key: Option<BatchKey>,
     ) -> ServiceResult<ResumeAnswer> {
         let session_key = caller.key(session);
-        self.store.used(&session_key).await?;
+        self.store.use_session(&session_key).await?;
         let from = self.checkpoint_state(&session_key, name).await?;
         let checkpoint = from.ok_or_else(|| not_found(name.unwrap_or("(any)")))?;
         let one = &checkpoint.checkpoint;
-        let again = self.made_before(&session_key, key.as_ref()).await?;
+        let again = self.find_earlier_call(&session_key, key.as_ref()).await?;
         let last = self
-            .notes_now(&session_key, |notes, _| {
+            .peek_notes(&session_key, |notes, _| {
                 notes.latest(Some(&one.thread)).is_some_and(|last| last.id == one.id)
             })
             .await?;
-        let (resumed_as, tail) = if let Before::Made(again, tail) = again {
+        let (resumed_as, tail) = if let EarlierCall::Made(again, tail) = again {
             (again, tail)
         } else if last {
             (one.clone(), checkpoint.tail)
@@ -359,7 +370,8 @@ impl Service {
             let (thread, parent) = (one.thread.clone(), Some(one.id.clone()));
             let asked = CreateCheckpoint { thread, parent, ..CreateCheckpoint::default() };
             let (at, trigger) = (Some(Point::At(one.position)), Trigger::Resume);
-            self.checkpoint(caller, session, NewCheckpoint { asked, at, trigger, key }).await?
+            self.create_checkpoint(caller, session, NewCheckpoint { asked, at, trigger, key })
+                .await?
         };
         let behind = Range::new(one.position, tail);
         Ok(ResumeAnswer { checkpoint, resumed_as, behind })
@@ -368,15 +380,16 @@ impl Service {
     /// Creates a checkpoint in every session that changed since its last one and was written to
     /// within the last two rounds; returns their number. These do not count as use: they extend no
     /// lifetime, and no lease blocks them.
-    pub async fn mark_changed(&self, every: std::time::Duration) -> usize {
+    pub async fn checkpoint_changed(&self, every: std::time::Duration) -> usize {
         const SESSIONS_MAX: usize = 10_000;
         let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX).saturating_mul(2);
         let since = self.now().plus_micros(micros.saturating_neg());
         let mut made = 0;
-        let unmarked = self.store.unmarked(since, SESSIONS_MAX).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "no checkpoints were made in this round");
-            Vec::new()
-        });
+        let unmarked =
+            self.store.list_unmarked(since, SESSIONS_MAX).await.unwrap_or_else(|error| {
+                tracing::warn!(%error, "no checkpoints were made in this round");
+                Vec::new()
+            });
         for key in unmarked {
             if crate::access::is_reserved(&key.scope.user) || is_notebook(&key.session) {
                 continue;
@@ -384,7 +397,7 @@ impl Service {
             let Ok(info) = self.store.info(&key).await else { continue };
             let body = CheckpointBody { trigger: Trigger::Timer, ..Default::default() };
             let note = NewNote { idle: true, ..self.plain_note(&info, None, &body) };
-            match self.durable(self.store.note(&key, None, note)).await {
+            match self.await_durable(self.store.write_note(&key, None, note)).await {
                 Ok(_) => made += 1,
                 Err(StoreError::SessionDeleted { .. } | StoreError::SessionExpired { .. }) => {}
                 Err(error) => {
@@ -412,7 +425,6 @@ fn check_request(new: &CreateCheckpoint) -> ServiceResult<()> {
     Ok(())
 }
 
-/// Returns an error if a state exceeds the size limit.
 fn check_state_size(text: &str) -> ServiceResult<()> {
     if text.len() <= limits::STATE_BYTES_MAX {
         return Ok(());

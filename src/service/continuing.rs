@@ -4,8 +4,8 @@
 //! session. It must not end a session.
 
 use super::{
-    BoundBy, Caller, Code, Service, ServiceError, ServiceResult, Via, added::event,
-    checkpoints::Before, views::continuation_budget,
+    BoundBy, Caller, ClientIdentity, Code, Service, ServiceError, ServiceResult, added::new_event,
+    checkpoints::EarlierCall, views::continuation_budget,
 };
 use crate::{
     api::views::ContinuationAnswer,
@@ -54,7 +54,7 @@ pub struct ContinueCall {
 
 /// Result of continuing a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Continued {
+pub struct ContinueResult {
     /// Session, unchanged.
     pub session: SessionId,
     /// How the session was found.
@@ -80,27 +80,27 @@ impl Service {
     pub async fn continue_session(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         call: ContinueCall,
-    ) -> ServiceResult<Continued> {
+    ) -> ServiceResult<ContinueResult> {
         let tokens_max = continuation_budget(call.tokens_max)?;
-        let (session, bound_by) = self.bound(caller, via, call.session.as_ref()).await?;
+        let (session, bound_by) = self.resolve_session(caller, via, call.session.as_ref()).await?;
         let key = caller.key(&session);
         let (paged_out, checkpoint) = self.page_out(caller, &session, &call).await?;
         self.bind(caller, via, &session);
         // The ids and markers around the view count towards the budget.
         let room = tokens_max.saturating_sub(AROUND_TOKENS).max(CONTINUATION_TOKENS_MIN);
-        let remembered = self.kept_in_workspace(caller, &session, room).await?;
-        let beside = Tokenizer::O200k.count(&remembered);
-        let (name, room) = (session.to_string(), room - beside);
+        let remembered = self.format_workspace_items(caller, &session, room).await?;
+        let remembered_tokens = Tokenizer::O200k.count(&remembered);
+        let (name, room) = (session.to_string(), room - remembered_tokens);
         let look =
             move |facts: &Facts| harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-        let continues = self.links_before(&key).await?.pop().map(|link| link.key.session);
-        let (mut view, text) = self.look_over_line(&key, None, look).await?;
+        let continues = self.prior_sessions(&key).await?.pop().map(|link| link.key.session);
+        let (mut view, text) = self.view_chain_as_of(&key, None, look).await?;
         let tokens_max = tokens_max as u64;
-        view.tokens = (view.tokens + (beside + AROUND_TOKENS) as u64).min(tokens_max);
+        view.tokens = (view.tokens + (remembered_tokens + AROUND_TOKENS) as u64).min(tokens_max);
         let continuation = ContinuationAnswer { view, tokens_max, text: Some(text + &remembered) };
-        Ok(Continued { session, bound_by, continues, paged_out, checkpoint, continuation })
+        Ok(ContinueResult { session, bound_by, continues, paged_out, checkpoint, continuation })
     }
 
     /// Writes the events of the call and its checkpoint atomically, unless an earlier attempt of
@@ -113,9 +113,9 @@ impl Service {
     ) -> ServiceResult<Written> {
         let key = caller.key(session);
         for _ in 0..ATTEMPTS_MAX {
-            let if_notes = match self.made_before(&key, call.key.as_ref()).await? {
-                Before::Made(known, _) => return Ok((None, Some(known.id))),
-                Before::New { if_notes } => if_notes,
+            let if_notes = match self.find_earlier_call(&key, call.key.as_ref()).await? {
+                EarlierCall::Made(known, _) => return Ok((None, Some(known.id))),
+                EarlierCall::New { if_notes } => if_notes,
             };
             let call_of = call.clone();
             let look = move |facts: &Facts| (draft_events(facts, &call_of), facts.position);
@@ -127,7 +127,7 @@ impl Service {
             let events = bodies.into_iter().map(|(kind, body)| {
                 let origin =
                     if kind == kinds::CONTEXT_COMPACTED { Origin::Harness } else { caller.origin };
-                event(kind, origin, body)
+                new_event(kind, origin, body)
             });
             let info = self.store.info(&key).await?;
             let made = self.labelled_note(&info, call.key.as_ref(), Trigger::Limit, TRIGGER);
@@ -162,10 +162,10 @@ fn draft_events(
     }
     let own = call.summary.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let own = own.map(|text| clip(text, SUMMARY_CHARS_MAX));
-    let known = facts.research.summary().map(|said| &said.text);
+    let known = facts.research.summary().map(|summary| &summary.text);
     if let Some(summary) = own.clone().filter(|own| known != Some(own)) {
-        let said = SummaryBody { summary, step: None, branch_id: None };
-        made.push((kinds::RESEARCH_SUMMARY, body::write(&said)));
+        let summary = SummaryBody { summary, step: None, branch_id: None };
+        made.push((kinds::RESEARCH_SUMMARY, body::write(&summary)));
     }
     // Starts after the last compaction.
     let last = facts.compactions.latest().next_back();

@@ -8,7 +8,7 @@
 //!   it.
 //! - A reused tool result with `cached.position`. Redacted with it.
 //! - Text that a hook gave a model: `context.injected`, which may repeat any earlier content of its
-//!   session and workspace. All that were given later are redacted with it.
+//!   session and workspace. All texts that hooks gave later are redacted with it.
 //! - `session.restored`: positions without text. `memory.paged_in`: positions, and the text of a
 //!   query, which is the caller's.
 //! - Facts, titles and states in memory: dropped with each redaction.
@@ -29,8 +29,8 @@ use super::{Caller, Service, ServiceResult};
 use crate::{
     api::events::ItemOf,
     event::{Event, EventId, Position, Range, SessionId, SessionKey, kinds},
-    projection::{MemoryItem, body},
-    store::{Fill, Read},
+    projection::{StoredMemory, body},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum number of events of one record; a line of many pieces has as many events.
@@ -38,33 +38,33 @@ const PARTS_MAX: usize = 10_000;
 /// Minimum number of characters of a hash that names a record.
 const HASH_CHARS_MIN: usize = 16;
 /// Maximum number of events and body bytes read in one step.
-const LOOKED_EVENTS: usize = 1_000;
-const LOOKED_BYTES: usize = 4 << 20;
+const SCAN_EVENTS: usize = 1_000;
+const SCAN_BYTES: usize = 4 << 20;
 
 impl Service {
     /// Returns the events of a session that copy content of one of its events, in order, without
     /// that event and without events that a caller wrote.
-    pub(super) async fn copies_of(
+    pub(super) async fn find_copies(
         &self,
         key: &SessionKey,
         (id, position): (&EventId, Position),
     ) -> ServiceResult<Vec<(EventId, Position)>> {
-        let mut copies = self.events_of_record(key, id).await?;
+        let mut copies = self.find_record_events(key, id).await?;
         let mut of: BTreeSet<u64> = copies.iter().map(|(_, position)| position.0).collect();
         of.insert(position.0);
         let mut from = Position(of.first().copied().unwrap_or(position.0));
         loop {
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(from, Position(u64::MAX)),
-                events_max: LOOKED_EVENTS,
-                bytes_max: LOOKED_BYTES,
-                fill: Fill::Forward,
+                events_max: SCAN_EVENTS,
+                bytes_max: SCAN_BYTES,
+                fill: FillDirection::Forward,
                 allow_gaps: true,
             };
             let slice = self.store.read(key, read).await?;
             // A copy follows its source, so one pass also finds copies of copies.
             for event in &slice.events {
-                if !of.contains(&event.position.0) && is_made_of(event, &of) {
+                if !of.contains(&event.position.0) && is_copy_of(event, &of) {
                     of.insert(event.position.0);
                     copies.push((event.id.clone(), event.position));
                 }
@@ -79,12 +79,12 @@ impl Service {
 
     /// Returns the events that contain the record from which an event was made. All events of a
     /// record have the first one's id with a number appended.
-    async fn events_of_record(
+    async fn find_record_events(
         &self,
         key: &SessionKey,
         id: &EventId,
     ) -> ServiceResult<Vec<(EventId, Position)>> {
-        let first = id.first_of_record().unwrap_or_else(|| id.clone());
+        let first = id.first_id_of_record().unwrap_or_else(|| id.clone());
         let mut found = Vec::new();
         if !is_named_by_hash(&first) {
             return Ok(found);
@@ -98,7 +98,7 @@ impl Service {
         for run in runs {
             for part in run {
                 let Some(position) = self.store.find(key, &part).await? else { break };
-                let event = self.event_at(key, position).await?;
+                let event = self.read_event(key, position).await?;
                 if part != *id && event.is_some_and(|event| has_record(&event)) {
                     found.push((part, position));
                 }
@@ -109,48 +109,48 @@ impl Service {
 
     /// Returns the items of memory that reference an event, and those written from its session to a
     /// notebook after it, which may repeat it.
-    pub(super) async fn written_of(
+    pub(super) async fn list_items_about(
         &self,
         caller: &Caller,
         session: &SessionId,
         position: Position,
     ) -> ServiceResult<Vec<ItemOf>> {
-        let stands = |item: &MemoryItem| item.positions.is_some_and(|all| all.contains(position));
-        let of = item_of(session);
+        let stands = |item: &StoredMemory| item.positions.is_some_and(|all| all.contains(position));
+        let of = item_reporter(session);
         let key = caller.key(session);
         let look = self.peek_facts(&key, |_, facts| {
             facts.memory.all().filter(|item| stands(item)).map(&of).collect::<Vec<_>>()
         });
         let mut items = look.await?;
-        let is_of = |item: &MemoryItem| {
+        let is_of = |item: &StoredMemory| {
             let after = item.from.as_ref().is_some_and(|from| from.position > position.0);
             if item.positions.is_some() { stands(item) } else { after }
         };
-        items.extend(self.written_from(caller, session, is_of).await?);
+        items.extend(self.list_items_from(caller, session, is_of).await?);
         Ok(items)
     }
 
     /// Returns the wanted items of memory that were written from a session, from the notebooks of
     /// its workspace.
-    pub(super) async fn written_from(
+    pub(super) async fn list_items_from(
         &self,
         caller: &Caller,
         session: &SessionId,
-        wanted: impl Fn(&MemoryItem) -> bool + Send + Sync,
+        wanted: impl Fn(&StoredMemory) -> bool + Send + Sync,
     ) -> ServiceResult<Vec<ItemOf>> {
         let mut items = Vec::new();
         let Some(workspace) = self.store.workspace(&caller.key(session)).await? else {
             return Ok(items);
         };
-        for notebook in self.notebooks(caller, &workspace).await? {
-            let is_of = |item: &&MemoryItem| {
+        for notebook in self.list_notebooks(caller, &workspace).await? {
+            let is_of = |item: &&StoredMemory| {
                 item.from.as_ref().is_some_and(|from| from.session == session.as_str())
                     && wanted(item)
             };
             let key = caller.key(&notebook);
             let found = self.peek_facts(&key, |_, facts| {
                 let found = facts.memory.all().filter(is_of);
-                found.map(item_of(&notebook)).collect::<Vec<_>>()
+                found.map(item_reporter(&notebook)).collect::<Vec<_>>()
             });
             items.extend(found.await?);
         }
@@ -159,8 +159,8 @@ impl Service {
 }
 
 /// Returns a function that builds the report of an item which may repeat removed content.
-fn item_of(session: &SessionId) -> impl Fn(&MemoryItem) -> ItemOf {
-    move |item: &MemoryItem| ItemOf {
+fn item_reporter(session: &SessionId) -> impl Fn(&StoredMemory) -> ItemOf {
+    move |item: &StoredMemory| ItemOf {
         memory_id: item.id.clone(),
         notebook: session.clone(),
         position: item.position,
@@ -176,16 +176,16 @@ struct OriginMembers {
     from: Vec<u64>,
     found_by: Option<String>,
     /// For a tool result: the reused result.
-    cached: Option<Cached>,
+    cached: Option<CachedReference>,
 }
 
 #[derive(Deserialize)]
-struct Cached {
+struct CachedReference {
     position: u64,
 }
 
 /// Returns true if an event copies content of an event at one of the positions.
-fn is_made_of(event: &Event, of: &BTreeSet<u64>) -> bool {
+fn is_copy_of(event: &Event, of: &BTreeSet<u64>) -> bool {
     let made = || body::read::<OriginMembers>(&event.body).unwrap_or_default();
     match event.kind.as_str() {
         kinds::SOURCE_FOUND => {

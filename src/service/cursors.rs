@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    notes::{uncertain_until, unnamed},
+    notes::{uncertain_until, with_name_advice},
 };
 use crate::{
     api::work::{Cursor, CursorList},
@@ -29,16 +29,16 @@ impl Service {
     ) -> ServiceResult<Cursor> {
         let key = caller.key(session);
         let name = check_name(name)?;
-        let tail = self.store.used(&key).await?.tail;
-        let position = self.position_of(&key, point, tail).await?.min(tail);
+        let tail = self.store.use_session(&key).await?.tail;
+        let position = self.resolve_position(&key, point, tail).await?.min(tail);
         let known = |notes: &Checkpoints, info: &SessionInfo| {
-            let old = notes.cursor(&name).map(|old| cursor_at(&name, old, info));
+            let old = notes.cursor(&name).map(|old| to_cursor(&name, old, info));
             (old, notes.cursors().len())
         };
-        let (old, count) = self.notes_now(&key, known).await?;
+        let (old, count) = self.peek_notes(&key, known).await?;
         let there = |old: &&Cursor| old.position == position && !old.uncertain;
         if let Some(old) = old.as_ref().filter(there) {
-            return Ok(Cursor { tail, behind: behind(position, tail), ..old.clone() });
+            return Ok(Cursor { tail, behind: unread_count(position, tail), ..old.clone() });
         }
         if old.is_none() && count >= limits::CURSORS_MAX {
             let message = format!("the session has {count} cursors; so many are allowed");
@@ -47,7 +47,7 @@ impl Service {
         }
         let body = Bytes::from_static(b"{}");
         self.write_cursor(&key, &name, Some(position), body).await?;
-        self.cursor(&key, &name).await
+        self.read_cursor(&key, &name).await
     }
 
     /// Returns a cursor.
@@ -61,8 +61,8 @@ impl Service {
         name: &str,
     ) -> ServiceResult<Cursor> {
         let key = caller.key(session);
-        self.store.used(&key).await?;
-        self.cursor(&key, name).await
+        self.store.use_session(&key).await?;
+        self.read_cursor(&key, name).await
     }
 
     /// Returns all cursors of a session, by name.
@@ -75,12 +75,12 @@ impl Service {
         session: &SessionId,
     ) -> ServiceResult<CursorList> {
         let key = caller.key(session);
-        self.store.used(&key).await?;
+        self.store.use_session(&key).await?;
         let all = |notes: &Checkpoints, info: &SessionInfo| {
             let all = notes.cursors().iter();
-            CursorList { data: all.map(|(name, cursor)| cursor_at(name, *cursor, info)).collect() }
+            CursorList { data: all.map(|(name, cursor)| to_cursor(name, *cursor, info)).collect() }
         };
-        self.notes_now(&key, all).await
+        self.peek_notes(&key, all).await
     }
 
     /// Deletes a cursor.
@@ -94,22 +94,22 @@ impl Service {
         name: &str,
     ) -> ServiceResult<()> {
         let key = caller.key(session);
-        self.store.used(&key).await?;
-        self.cursor(&key, name).await?;
+        self.store.use_session(&key).await?;
+        self.read_cursor(&key, name).await?;
         self.write_cursor(&key, name, None, Bytes::new()).await
     }
 
     /// Returns a cursor's position, for a caller that has already marked the session as used.
-    async fn cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<Cursor> {
+    async fn read_cursor(&self, key: &SessionKey, name: &str) -> ServiceResult<Cursor> {
         let found = |notes: &Checkpoints, info: &SessionInfo| {
-            let found = notes.cursor(name).map(|cursor| cursor_at(name, cursor, info));
+            let found = notes.cursor(name).map(|cursor| to_cursor(name, cursor, info));
             found.ok_or_else(|| {
                 let point = Point::Cursor(name.to_owned());
                 let error = ServiceError::point_not_found(&point, info.tail);
-                unnamed(error, info, "list the session's cursors for their names")
+                with_name_advice(error, info, "list the session's cursors for their names")
             })
         };
-        self.notes_now(key, found).await?
+        self.peek_notes(key, found).await?
     }
 
     async fn write_cursor(
@@ -125,20 +125,19 @@ impl Service {
     }
 }
 
-fn cursor_at(name: &str, cursor: checkpoints::NotedCursor, info: &SessionInfo) -> Cursor {
+fn to_cursor(name: &str, cursor: checkpoints::NotedCursor, info: &SessionInfo) -> Cursor {
     let checkpoints::NotedCursor { position, at } = cursor;
     Cursor {
         name: name.to_owned(),
         position,
         updated_at: at.to_string(),
         tail: info.tail,
-        behind: behind(position, info.tail),
+        behind: unread_count(position, info.tail),
         uncertain: uncertain_until(info).is_some_and(|until| at <= until),
     }
 }
 
-/// Returns the number of unread events of a reader at a position.
-fn behind(position: Position, tail: Position) -> u64 {
+fn unread_count(position: Position, tail: Position) -> u64 {
     Range::new(position, tail).len()
 }
 

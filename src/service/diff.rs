@@ -9,7 +9,7 @@ use crate::{
     api::fork::{DiffAnswer, EventsDiff},
     event::{Point, Position, Range, SessionId, SessionKey},
     harness,
-    store::{Fill, Read},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum number of events and body bytes read at once.
@@ -34,10 +34,10 @@ impl Service {
         plan: WindowCall,
     ) -> ServiceResult<DiffAnswer> {
         let key = caller.key(session);
-        let tail = self.store.used(&key).await?.tail;
+        let tail = self.store.use_session(&key).await?.tail;
         let mut ends = [Position::ZERO; 2];
         for (end, point) in ends.iter_mut().zip([one, other]) {
-            *end = self.end_of(&key, point, tail).await?;
+            *end = self.resolve_end(&key, point, tail).await?;
             if *end > tail {
                 return Err(ServiceError::point_not_found(point, tail));
             }
@@ -51,34 +51,34 @@ impl Service {
         ];
         let of = move || {
             let [old, new] = &windows;
-            harness::window_diff((&old.window, from), (&new.window, to), new.tokenizer)
+            harness::diff_windows((&old.window, from), (&new.window, to), new.tokenizer)
         };
-        let window = self.computed_again(&key.scope.tenant, of).await?;
-        let events = self.counted(&key, Range::new(from, to)).await?;
+        let window = self.compute_unlimited(&key.scope.tenant, of).await?;
+        let events = self.count_events(&key, Range::new(from, to)).await?;
         let tenant = &key.scope.tenant;
-        let mut room = Some(self.room(tenant, 2 * FACTS_BYTES).await?);
+        let mut room = Some(self.reserve_memory(tenant, 2 * FACTS_BYTES).await?);
         let before = self.facts_at(&key, from).await?;
-        self.computations.fit(tenant, &mut room, 2 * before.weight())?;
+        self.computations.resize(tenant, &mut room, 2 * before.weight())?;
         let mut after = before.clone();
         self.fold_to(&key, &mut after, to).await?;
-        self.computations.fit(tenant, &mut room, before.weight() + after.weight())?;
+        self.computations.resize(tenant, &mut room, before.weight() + after.weight())?;
         let compared = move || harness::diff(&before, &after, LISTS_BYTES);
-        let facts = self.computed_again(tenant, compared).await?;
+        let facts = self.compute_unlimited(tenant, compared).await?;
         Ok(DiffAnswer { from, to, events, facts, window })
     }
 
     /// Counts the events of a range by type, and the bytes of their bodies.
-    async fn counted(&self, key: &SessionKey, range: Range) -> ServiceResult<EventsDiff> {
+    async fn count_events(&self, key: &SessionKey, range: Range) -> ServiceResult<EventsDiff> {
         let Range { from, to } = range;
-        let (mut at, mut count, mut bytes, mut place) = (from, 0, 0, None);
+        let (mut at, mut count, mut bytes, mut slot) = (from, 0, 0, None);
         let (mut types, mut others) = (BTreeMap::<String, u64>::new(), 0);
         while at < to {
-            place = Some(self.places.turn(&key.scope.tenant, place).await?);
-            let read = Read {
+            slot = Some(self.compute.yield_or_acquire(&key.scope.tenant, slot).await?);
+            let read = ReadRequest {
                 range: Range::new(at, to),
                 events_max: SCAN_EVENTS,
                 bytes_max: SCAN_BYTES,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: false,
             };
             let slice = self.store.read(key, read).await?;

@@ -9,15 +9,15 @@ use futures_util::future::BoxFuture;
 
 use super::{
     Service, ServiceResult,
-    indexing::{Holding, Rota, ScopeIndex, WantedEvents, apart},
+    indexing::{PartContent, Scheduler, ScopeIndex, WantedEvents, run_blocking},
 };
 use crate::{
     api::search::VectorsBehind,
     env::sync::{Mutex, MutexGuard},
     event::{Event, Position, Range, Scope, kinds},
-    search::{EventText, Keep, Meaning, MeaningBuilder, Near, SessionRef, nearest},
-    secrets::{Masked, Recogniser},
-    store::{DerivedFile, Moved},
+    search::{EventText, Keep, NearPassage, SessionRef, VectorPart, VectorPartBuilder, nearest},
+    secrets::{MaskedText, Recogniser},
+    store::{ChangedSession, DerivedFile},
 };
 
 /// Maximum number of texts sent in one request, and of events and bytes read for it.
@@ -33,7 +33,7 @@ const QUERY_PATIENCE: Duration = Duration::from_millis(500);
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(300);
 /// Types sent by default: text by users and agents, memory and research.
-const SAID: [&str; 5] = [
+const DEFAULT_TYPES: [&str; 5] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
     kinds::MEMORY_ITEM,
@@ -67,18 +67,18 @@ pub trait Embedder: Send + Sync {
     ///
     /// # Errors
     /// [`EmbedError`].
-    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
+    fn embed(&self, texts: Vec<MaskedText>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>>;
 }
 
 /// Vectors of all scopes, and the task that makes them.
-pub(super) struct Embedding {
+pub(super) struct EmbeddingTask {
     embedder: Arc<dyn Embedder>,
     /// Recogniser of secrets, which must not be sent.
     secrets: Arc<Recogniser>,
     /// True if tool results and all other events are sent as well.
     all: bool,
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
-    rota: Rota,
+    scheduler: Scheduler,
     state: Mutex<EmbedState>,
 }
 
@@ -96,7 +96,7 @@ struct EmbedState {
 }
 
 impl EmbedState {
-    fn fail(&mut self, problem: String) {
+    fn record_failure(&mut self, problem: String) {
         self.failures = self.failures.saturating_add(1);
         (self.is_failing, self.problem) = (true, Some(problem));
     }
@@ -108,45 +108,48 @@ struct UnsentPiece {
     slice: usize,
     position: Position,
     number: u16,
-    text: Masked,
+    text: MaskedText,
 }
 
-impl Embedding {
+impl EmbeddingTask {
     pub(super) fn new(embedder: Arc<dyn Embedder>, secrets: Arc<Recogniser>, all: bool) -> Self {
-        let (scopes, rota, state) = Default::default();
-        Self { embedder, secrets, all, scopes, rota, state }
+        let (scopes, scheduler, state) = Default::default();
+        Self { embedder, secrets, all, scopes, scheduler, state }
     }
 
     fn state(&self) -> MutexGuard<'_, EmbedState> {
         self.state.lock()
     }
 
-    pub(super) fn holding(&self) -> Holding {
-        Holding::Vectors(self.embedder.name().to_owned())
+    pub(super) fn content(&self) -> PartContent {
+        PartContent::Vectors(self.embedder.name().to_owned())
     }
 
-    /// Returns the vector index of a scope.
     pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes.lock();
-        let new = || Arc::new(ScopeIndex::new(scope.clone(), self.holding()));
+        let new = || Arc::new(ScopeIndex::new(scope.clone(), self.content()));
         Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
     }
 
-    pub(super) fn note(&self, moved: Moved) {
-        self.index_of(&moved.key.scope).note(moved);
+    pub(super) fn record_change(&self, moved: ChangedSession) {
+        self.index_of(&moved.key.scope).record_change(moved);
     }
 
-    pub(super) fn all(&self) -> Vec<Arc<ScopeIndex>> {
+    pub(super) fn indexes(&self) -> Vec<Arc<ScopeIndex>> {
         self.scopes.lock().values().cloned().collect()
     }
 
-    pub(super) fn behind(&self, scope: &Scope) -> VectorsBehind {
+    pub(super) fn count_behind(&self, scope: &Scope) -> VectorsBehind {
         let events = self.index_of(scope).coverage().events_behind;
         VectorsBehind { events, problem: self.state().problem.clone() }
     }
 
     /// Requests vectors within a time limit; returns `None` during a pause after a failure.
-    async fn make_vectors(&self, texts: Vec<Masked>, patience: Duration) -> Option<Vec<Vec<f32>>> {
+    async fn make_vectors(
+        &self,
+        texts: Vec<MaskedText>,
+        patience: Duration,
+    ) -> Option<Vec<Vec<f32>>> {
         if self.state().is_failing {
             return None;
         }
@@ -160,7 +163,7 @@ impl Embedding {
                 let of = |numbers: Option<usize>| numbers.unwrap_or_default();
                 let problem =
                     format!("vectors of {} numbers, not {} as before", of(numbers), of(known));
-                state.fail(EmbedError::Wrong(problem).to_string());
+                state.record_failure(EmbedError::Wrong(problem).to_string());
                 None
             }
             Ok(vectors) => {
@@ -168,61 +171,60 @@ impl Embedding {
                 Some(vectors)
             }
             Err(error) => {
-                state.fail(error.to_string());
+                state.record_failure(error.to_string());
                 None
             }
         }
     }
 
     /// Returns the number of requests so far and the remaining pause after a failure.
-    fn pause(&self) -> (u64, Option<Duration>) {
+    fn requests_and_pause(&self) -> (u64, Option<Duration>) {
         let state = self.state();
         let doubled = BACKOFF_FIRST.saturating_mul(1 << state.failures.saturating_sub(1).min(10));
         (state.asked, state.is_failing.then(|| doubled.min(BACKOFF_MAX)))
     }
 
     /// Adopts a file that an earlier process left; returns true if it belongs to this embedder.
-    pub(super) fn adopt(
+    pub(super) fn adopt_file(
         &self,
-        holding: &Holding,
+        content: &PartContent,
         scope: &Scope,
         file: &DerivedFile,
         bytes: &[u8],
     ) -> bool {
-        if *holding != self.holding() {
+        if *content != self.content() {
             return false;
         }
-        let Some(passages) = holding.checked(bytes) else { return false };
-        if let Ok(part) = Meaning::trusted(bytes)
+        let Some(passages) = content.count_passages(bytes) else { return false };
+        if let Ok(part) = VectorPart::from_trusted(bytes)
             && !part.is_empty()
         {
-            self.state().numbers = Some(part.numbers());
+            self.state().numbers = Some(part.dimensions());
         }
-        self.index_of(scope).adopt(file, passages, Vec::new());
+        self.index_of(scope).adopt_file(file, passages, Vec::new());
         true
     }
 
-    /// Returns true if events of this type are sent.
     fn is_sent(&self, event: &Event) -> bool {
-        self.all || SAID.contains(&event.kind.as_str())
+        self.all || DEFAULT_TYPES.contains(&event.kind.as_str())
     }
 
     /// Returns the pieces of an event: those of the index if it has no secrets. The rules check its
     /// body, where member names matter, then its whole text and each piece.
-    fn pieces(&self, event: &Event, slice: usize) -> Vec<UnsentPiece> {
+    fn masked_pieces(&self, event: &Event, slice: usize) -> Vec<UnsentPiece> {
         let own = EventText::from_event(event);
-        let body = self.secrets.masked(str::from_utf8(&event.body).unwrap_or_default());
-        let mut said = match body.report().is_empty() {
+        let body = self.secrets.mask(str::from_utf8(&event.body).unwrap_or_default());
+        let mut masked = match body.report().is_empty() {
             true => own.clone(),
             false => {
                 EventText::from_event(&Event { body: body.into_text().into(), ..event.clone() })
             }
         };
-        said.text = self.secrets.masked(&said.text).into_text();
+        masked.text = self.secrets.mask(&masked.text).into_text();
         let piece = |number: u16| {
-            let has_one = said.text == own.text || !own.piece(number).is_empty();
-            let text = Some(said.piece(number)).filter(|text| has_one && !text.is_empty())?;
-            let text = self.secrets.masked(text);
+            let has_one = masked.text == own.text || !own.piece(number).is_empty();
+            let text = Some(masked.piece(number)).filter(|text| has_one && !text.is_empty())?;
+            let text = self.secrets.mask(text);
             Some(UnsentPiece { slice, position: event.position, number, text })
         };
         (0..PIECES_MAX).map_while(piece).collect()
@@ -239,12 +241,12 @@ impl Service {
         secrets: Arc<Recogniser>,
         all: bool,
     ) -> Self {
-        self.embedding = Some(Arc::new(Embedding::new(embedder, secrets, all)));
+        self.embedding = Some(Arc::new(EmbeddingTask::new(embedder, secrets, all)));
         self
     }
 
     /// Starts the task that makes missing vectors, if there is an embedder.
-    pub(super) fn embed_soon(&self) {
+    pub(super) fn spawn_embedding(&self) {
         let Some(embedding) = &self.embedding else { return };
         let mut state = embedding.state();
         state.asked += 1;
@@ -253,16 +255,15 @@ impl Service {
         }
     }
 
-    /// Makes vectors until none is missing, one request at a time.
-    async fn embed_until_done(self, embedding: Arc<Embedding>) {
+    async fn embed_until_done(self, embedding: Arc<EmbeddingTask>) {
         loop {
-            let (asked, pause) = embedding.pause();
+            let (asked, pause) = embedding.requests_and_pause();
             if let Some(pause) = pause {
                 tokio::time::sleep(pause).await;
                 embedding.state().is_failing = false;
             }
             let now = self.monotonic();
-            embedding.all().iter().for_each(|index| index.try_again(now));
+            embedding.indexes().iter().for_each(|index| index.retry_deferred(now));
             match self.embed_next(&embedding).await {
                 Ok(true) => {}
                 Ok(false) => {
@@ -274,7 +275,7 @@ impl Service {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the vectors of the search are behind");
-                    embedding.state().fail(error.to_string());
+                    embedding.state().record_failure(error.to_string());
                 }
             }
             tokio::task::yield_now().await;
@@ -282,12 +283,13 @@ impl Service {
     }
 
     /// Makes the vectors of one request; returns true if any were missing.
-    async fn embed_next(&self, embedding: &Arc<Embedding>) -> ServiceResult<bool> {
+    async fn embed_next(&self, embedding: &Arc<EmbeddingTask>) -> ServiceResult<bool> {
         let Some((index, wanted)) = self.next_to_embed(embedding) else { return Ok(false) };
-        // The rules take long on large events.
+        // The secret rules need much time for large events.
         let (service, of, from) = (self.clone(), Arc::clone(embedding), Arc::clone(&index));
-        let batch = apart(async move { Ok(service.batch(&of, &from, wanted).await) }).await?;
-        let texts: Vec<Masked> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
+        let batch =
+            run_blocking(async move { Ok(service.read_batch(&of, &from, wanted).await) }).await?;
+        let texts: Vec<MaskedText> = batch.pieces.iter().map(|piece| piece.text.clone()).collect();
         let vectors = match texts.is_empty() {
             true => Vec::new(),
             false => match embedding.make_vectors(texts, BATCH_PATIENCE).await {
@@ -296,9 +298,9 @@ impl Service {
             },
         };
         let numbers = vectors.first().map_or(0, Vec::len);
-        let mut made = MeaningBuilder::new(embedding.embedder.name(), numbers);
+        let mut made = VectorPartBuilder::new(embedding.embedder.name(), numbers);
         for (slice, range) in &batch.slices {
-            made.cover(SessionRef { hash: slice.hash, id: slice.session.as_str() }, *range);
+            made.mark_indexed(SessionRef { hash: slice.hash, id: slice.session.as_str() }, *range);
         }
         for (piece, vector) in batch.pieces.iter().zip(&vectors) {
             let Some((of, _)) = batch.slices.get(piece.slice) else { continue };
@@ -307,31 +309,33 @@ impl Service {
         }
         let read: Vec<WantedEvents> =
             batch.slices.into_iter().map(|(one, range)| WantedEvents { range, ..one }).collect();
-        index.add(made.finish(), &read);
+        index.add_part(made.finish(), &read);
         let service = self.clone();
         let stored = async move {
             service.store_parts(&index).await;
             Ok(())
         };
-        apart(stored).await?;
+        run_blocking(stored).await?;
         Ok(true)
     }
 
     /// Chooses the events for the next request, round-robin over the scopes whose text index is
     /// caught up.
-    fn next_to_embed(&self, embedding: &Embedding) -> Option<(Arc<ScopeIndex>, Vec<WantedEvents>)> {
+    fn next_to_embed(
+        &self,
+        embedding: &EmbeddingTask,
+    ) -> Option<(Arc<ScopeIndex>, Vec<WantedEvents>)> {
         let has_words = |index: &ScopeIndex| self.indexing.index_of(&index.scope).is_caught_up();
-        let with_work = embedding.all().into_iter();
+        let with_work = embedding.indexes().into_iter();
         let with_work = with_work.filter(|index| index.has_events() && has_words(index));
-        let index = embedding.rota.next(with_work)?;
-        let wanted = index.next();
+        let index = embedding.scheduler.next(with_work)?;
+        let wanted = index.next_events();
         Some((index, wanted))
     }
 
-    /// Reads events until one request is full.
-    async fn batch(
+    async fn read_batch(
         &self,
-        embedding: &Embedding,
+        embedding: &EmbeddingTask,
         index: &ScopeIndex,
         wanted: Vec<WantedEvents>,
     ) -> EmbedRequest {
@@ -344,7 +348,7 @@ impl Service {
                 Range::new(one.range.from, slice.covered.to.max(one.range.from.plus(1)));
             let at = batch.slices.len();
             for event in slice.events.iter().filter(|event| embedding.is_sent(event)) {
-                let pieces = embedding.pieces(event, at);
+                let pieces = embedding.masked_pieces(event, at);
                 if batch.pieces.len() + pieces.len() > BATCH && !batch.pieces.is_empty() {
                     range.to = event.position;
                     batch.is_full = true;
@@ -363,31 +367,36 @@ impl Service {
     }
 
     /// Returns the nearest vectors to a vector, among those that `keep` accepts.
-    pub(super) fn near(&self, scope: &Scope, vector: &[f32], keep: &Keep<'_>) -> Vec<Near> {
+    pub(super) fn find_nearest(
+        &self,
+        scope: &Scope,
+        vector: &[f32],
+        keep: &Keep<'_>,
+    ) -> Vec<NearPassage> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        self.over(&embedding.index_of(scope), |parts| {
-            let parts = parts.iter().filter_map(|bytes| Meaning::trusted(bytes).ok());
+        self.with_parts(&embedding.index_of(scope), |parts| {
+            let parts = parts.iter().filter_map(|bytes| VectorPart::from_trusted(bytes).ok());
             nearest(&parts.collect::<Vec<_>>(), vector, keep)
         })
     }
 
-    /// Returns the vector of a query whose text `plain` reduces after the secret rules checked it;
+    /// Returns the vector of a query that `reduce` shortens after the secret rules checked it;
     /// outer `None` without an embedder or words, inner `None` if none arrives in time.
-    pub(super) async fn meant(
+    pub(super) async fn embed_query(
         &self,
         query: &str,
-        plain: fn(&str) -> String,
+        reduce: fn(&str) -> String,
     ) -> Option<Option<Vec<f32>>> {
         let embedding = self.embedding.as_ref()?;
-        let words = plain(embedding.secrets.masked(query).as_str());
+        let words = reduce(embedding.secrets.mask(query).as_str());
         if words.is_empty() {
             return None;
         }
-        let words = embedding.secrets.masked(&words);
+        let words = embedding.secrets.mask(&words);
         let vectors = embedding.make_vectors(vec![words], QUERY_PATIENCE).await;
         if vectors.is_none() {
             // The background task detects when the embedder responds again.
-            self.embed_soon();
+            self.spawn_embedding();
         }
         Some(vectors.and_then(|mut vectors| vectors.pop()))
     }

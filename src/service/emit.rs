@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use super::{Caller, Service, ServiceResult, added::adds, agent, given, status};
+use super::{Caller, Service, ServiceResult, added::may_have_due_events, agent, injected, status};
 use crate::{
     event::{Batch, EventRef, NewEvent, SessionId},
-    store::Appended,
+    store::AppendResult,
 };
 
 /// Response to an emit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emitted {
+pub struct EmitResult {
     /// Events of the batch, in order.
     pub events: Arc<[NewEvent]>,
     /// Result of the append.
-    pub appended: Appended,
+    pub appended: AppendResult,
 }
 
-impl Emitted {
+impl EmitResult {
     /// Iterates over the events as stored.
-    pub fn kept(&self) -> impl Iterator<Item = EventRef<'_>> + Clone {
+    pub fn stored_events(&self) -> impl Iterator<Item = EventRef<'_>> + Clone {
         self.events.iter().zip(&self.appended.events).map(|(event, placed)| EventRef {
             position: placed.position,
             id: &placed.id,
@@ -46,26 +46,27 @@ impl Service {
         session: &SessionId,
         mut batch: Batch,
         create: bool,
-    ) -> ServiceResult<Emitted> {
+    ) -> ServiceResult<EmitResult> {
         let key = caller.key(session);
-        self.admit((&key.scope, Some(&key)), Arc::make_mut(&mut batch.events), "events").await?;
-        status::keep(&mut batch);
-        given::keep(&mut batch);
-        let starts = agent::keep(&mut batch);
+        self.prepare_events((&key.scope, Some(&key)), Arc::make_mut(&mut batch.events), "events")
+            .await?;
+        status::record_status(&mut batch);
+        injected::record_injected(&mut batch);
+        let starts = agent::record_start(&mut batch);
         if starts {
-            self.agents.storing(&caller.scope);
+            self.agents.suspend_caching(&caller.scope);
         }
         let (events, fence) = (Arc::clone(&batch.events), batch.fence.or(caller.fence));
-        let appended = self.append_behind_added(caller, session, batch, create).await;
+        let appended = self.append_after_added(caller, session, batch, create).await;
         if starts {
-            self.agents.stored(&caller.scope, &appended);
+            self.agents.resume_caching(&caller.scope, &appended);
         }
         let mut appended = appended?;
-        if adds(&events) {
+        if may_have_due_events(&events) {
             // The batch's lease also covers the events added after it.
             let holder = Caller { fence, ..caller.clone() };
-            self.add_behind(&holder, session, &mut appended).await;
+            self.add_due_events(&holder, session, &mut appended).await;
         }
-        Ok(Emitted { events, appended })
+        Ok(EmitResult { events, appended })
     }
 }

@@ -2,7 +2,7 @@
 //! codes or exit codes: each interface maps the codes itself.
 
 use crate::{
-    access::Lacking,
+    access::MissingGrant,
     event::{Point, Position, SessionId, limits},
 };
 
@@ -115,7 +115,7 @@ pub struct Hint {
     /// Next action for a user or a model, in one sentence.
     pub action: Option<String>,
     /// Call that performs the action; each interface words it.
-    pub next: Option<Next>,
+    pub next: Option<NextAction>,
     /// True if the same call may succeed later.
     pub retryable: bool,
     /// Seconds until a retry may succeed, when known.
@@ -131,7 +131,7 @@ pub struct Hint {
     /// Step number that would be accepted instead, if only the order was wrong.
     pub next_step: Option<u64>,
     /// Sessions to choose from: those of the caller's workspace first, then the latest.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<CandidateSession>,
     /// Workspace that has no candidate.
     pub workspace: Option<String>,
     /// True if a first step would create a session without hiding research of the workspace.
@@ -139,12 +139,12 @@ pub struct Hint {
     /// Rejected field.
     pub field: Option<String>,
     /// Tool call to make next. Set where tools are dispatched: verbs do not depend on tools.
-    pub call: Option<NextCall>,
+    pub call: Option<SuggestedCall>,
 }
 
 /// A call that the caller, or a user for it, should make next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextAction {
     /// Restore a deleted or expired session.
     RestoreSession(SessionId),
     /// Release the hold of a session.
@@ -163,7 +163,7 @@ pub enum Next {
 
 /// A tool call that recovers from an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NextCall {
+pub struct SuggestedCall {
     /// Name of the tool.
     pub tool: &'static str,
     /// Arguments of the tool.
@@ -174,7 +174,7 @@ pub struct NextCall {
 
 /// A session offered to a caller without an id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
+pub struct CandidateSession {
     /// Session id.
     pub session: SessionId,
     /// Goal or title.
@@ -201,8 +201,8 @@ pub struct ServiceError {
     pub hint: Box<Hint>,
 }
 
-impl From<Lacking> for ServiceError {
-    fn from(lacking: Lacking) -> Self {
+impl From<MissingGrant> for ServiceError {
+    fn from(lacking: MissingGrant) -> Self {
         let action = format!("use a credential with the scope {}", lacking.0.as_str());
         Self::new(Code::Forbidden, lacking.to_string()).action(action)
     }
@@ -225,7 +225,7 @@ impl ServiceError {
 
     /// Sets the call to make next.
     #[must_use]
-    pub fn next(mut self, next: Next) -> Self {
+    pub fn next(mut self, next: NextAction) -> Self {
         self.hint.next = Some(next);
         self
     }

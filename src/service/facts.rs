@@ -11,7 +11,8 @@ use std::{
 use tokio::sync::OwnedMutexGuard;
 
 use super::{
-    Held, ResearchOptions, Room, Service, ServiceResult, links::PriorSession, places::aside,
+    MemoryBudget, ResearchOptions, Reservation, Service, ServiceResult, compute::block_in_place,
+    links::PriorSession,
 };
 use crate::{
     env::sync::{Mutex, MutexGuard},
@@ -20,7 +21,7 @@ use crate::{
         Facts,
         checkpoints::{Checkpoints, State},
     },
-    store::{Fill, Notes, Read, SessionInfo, StoreResult},
+    store::{FillDirection, NotesQuery, ReadRequest, SessionInfo, StoreResult},
 };
 
 /// Maximum number of events folded before the lock is released for other tasks.
@@ -41,13 +42,13 @@ const SMALL_BYTES: usize = 32 << 10;
 /// Cache of facts with a memory limit: the least recently used are evicted first. Evicted facts
 /// that are still in use are limited by the memory budget.
 pub(super) struct FactsCache {
-    slots: Mutex<Slots>,
+    slots: Mutex<FactsSlots>,
     bytes_max: usize,
-    room: Room,
+    room: MemoryBudget,
 }
 
 #[derive(Default)]
-struct Slots {
+struct FactsSlots {
     sessions: HashMap<SessionKey, FactsSlot>,
     /// Sessions being read for events that are due after a batch.
     adding: HashSet<SessionKey>,
@@ -56,14 +57,14 @@ struct Slots {
 }
 
 struct FactsSlot {
-    kept: Arc<tokio::sync::Mutex<Kept>>,
+    cached: Arc<tokio::sync::Mutex<CachedFacts>>,
     /// Other sessions with events in the facts: ancestors of a fork and continued sessions.
     others: Writers,
     used: u64,
     /// Monotonic time of the last use.
     used_at: Duration,
     bytes: usize,
-    held: InRoom,
+    held: SharedReservation,
 }
 
 /// Sessions whose events are in another session's facts; `None` if there are too many to name.
@@ -71,14 +72,14 @@ type Writers = Option<BTreeSet<SessionId>>;
 
 /// Memory reserved for the facts of a session. It stays reserved while they are in use, even after
 /// their eviction.
-type InRoom = Arc<Mutex<Option<Held>>>;
+type SharedReservation = Arc<Mutex<Option<Reservation>>>;
 
 /// Facts that a computation uses: their memory stays reserved until this is dropped.
-pub(super) type Pinned = Arc<tokio::sync::Mutex<Kept>>;
+pub(super) type PinnedFacts = Arc<tokio::sync::Mutex<CachedFacts>>;
 
 /// Facts, and the incarnation of the session that they belong to.
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct CachedFacts {
     created_at: Option<Timestamp>,
     facts: Facts,
     /// State of the session's notes.
@@ -86,43 +87,43 @@ pub(super) struct Kept {
     /// State at the checkpoint with a note's number, and its approximate size in bytes.
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// Facts of the sessions that it continues, followed by its own.
-    line: Option<(Vec<PriorSession>, Box<Facts>)>,
-    held: InRoom,
+    chain: Option<(Vec<PriorSession>, Box<Facts>)>,
+    held: SharedReservation,
 }
 
-impl Kept {
+impl CachedFacts {
     fn weight(&self) -> usize {
         let state = self.state.as_ref().map_or(0, |(_, _, bytes)| *bytes);
-        let line = self.line.as_ref().map_or(0, |(_, facts)| facts.weight());
-        self.facts.weight() + self.notes.weight() + state + line
+        let chain = self.chain.as_ref().map_or(0, |(_, facts)| facts.weight());
+        self.facts.weight() + self.notes.weight() + state + chain
     }
 }
 
 impl FactsCache {
     pub(super) fn new(options: ResearchOptions) -> Self {
         let ResearchOptions { facts_bytes_max, held_bytes_max, .. } = options;
-        let room = Room::of_facts(held_bytes_max.max(2 * facts_bytes_max));
+        let room = MemoryBudget::for_facts(held_bytes_max.max(2 * facts_bytes_max));
         Self { slots: Mutex::default(), bytes_max: facts_bytes_max, room }
     }
 
-    fn slots(&self) -> MutexGuard<'_, Slots> {
+    fn slots(&self) -> MutexGuard<'_, FactsSlots> {
         // Every update leaves the table consistent, so a poisoned lock can be ignored.
         self.slots.lock()
     }
 
-    fn slot(&self, key: &SessionKey, now: Duration) -> Arc<tokio::sync::Mutex<Kept>> {
+    fn slot(&self, key: &SessionKey, now: Duration) -> Arc<tokio::sync::Mutex<CachedFacts>> {
         let mut slots = self.slots();
         slots.uses += 1;
         let used = slots.uses;
         let slot = slots.sessions.entry(key.clone()).or_insert_with(|| {
-            let held = InRoom::default();
-            let kept = Kept { held: Arc::clone(&held), ..Kept::default() };
-            let kept = Arc::new(tokio::sync::Mutex::new(kept));
+            let held = SharedReservation::default();
+            let cached = CachedFacts { held: Arc::clone(&held), ..CachedFacts::default() };
+            let cached = Arc::new(tokio::sync::Mutex::new(cached));
             let others = Some(BTreeSet::new());
-            FactsSlot { kept, others, used, used_at: now, bytes: 0, held }
+            FactsSlot { cached, others, used, used_at: now, bytes: 0, held }
         });
         (slot.used, slot.used_at) = (used, now);
-        Arc::clone(&slot.kept)
+        Arc::clone(&slot.cached)
     }
 
     /// Records the size of a session's facts, evicts others until all fit, and reserves memory.
@@ -141,10 +142,10 @@ impl FactsCache {
             }
             held
         };
-        self.room.fit(&key.scope.tenant, &mut held.lock(), bytes)
+        self.room.resize(&key.scope.tenant, &mut held.lock(), bytes)
     }
 
-    fn remove(slots: &mut Slots, key: &SessionKey) {
+    fn remove(slots: &mut FactsSlots, key: &SessionKey) {
         if let Some(slot) = slots.sessions.remove(key) {
             slots.bytes -= slot.bytes;
         }
@@ -156,24 +157,23 @@ impl FactsCache {
     }
 
     /// Marks the session as read.
-    pub(super) fn end_adding(&self, key: &SessionKey) {
+    pub(super) fn finish_adding(&self, key: &SessionKey) {
         self.slots().adding.remove(key);
     }
 
-    /// Evicts a session's facts.
-    pub(super) fn forget(&self, key: &SessionKey) {
+    pub(super) fn evict(&self, key: &SessionKey) {
         Self::remove(&mut self.slots(), key);
     }
 
     /// Records the other sessions whose events the facts of a session will contain.
-    fn note_others(&self, key: &SessionKey, others: Writers) {
+    fn record_writers(&self, key: &SessionKey, others: Writers) {
         if let Some(slot) = self.slots().sessions.get_mut(key) {
             slot.others = slot.others.take().zip(others).map(|(one, other)| &one | &other);
         }
     }
 
     /// Evicts the facts of a scope that contain events of these sessions; all of them for `None`.
-    pub(super) fn forget_events_of(&self, scope: &Scope, writers: Option<&[SessionId]>) {
+    pub(super) fn evict_writers(&self, scope: &Scope, writers: Option<&[SessionId]>) {
         let mut slots = self.slots();
         let has_events = |key: &SessionKey, slot: &FactsSlot| {
             let Some((writers, others)) = writers.zip(slot.others.as_ref()) else { return true };
@@ -185,17 +185,15 @@ impl FactsCache {
         gone.iter().for_each(|key| Self::remove(&mut slots, key));
     }
 
-    /// Evicts the facts of sessions that were not used since a time.
-    pub(super) fn forget_unused(&self, since: Duration) {
+    pub(super) fn evict_unused(&self, since: Duration) {
         let mut slots = self.slots();
         let unused = slots.sessions.iter().filter(|(_, slot)| slot.used_at < since);
         let unused: Vec<SessionKey> = unused.map(|(key, _)| key.clone()).collect();
         unused.iter().for_each(|key| Self::remove(&mut slots, key));
     }
 
-    /// Evicts all facts.
     pub(super) fn clear(&self) {
-        *self.slots() = Slots::default();
+        *self.slots() = FactsSlots::default();
     }
 }
 
@@ -206,77 +204,77 @@ impl Service {
         key: &SessionKey,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
-        let used = self.store.used(key).await;
-        self.facts_of(key, used, look).await
+        let used = self.store.use_session(key).await;
+        self.with_current_facts(key, used, look).await
     }
 
-    /// Like [`Self::with_facts`], for a verb that reads many sessions: does not count as a use.
+    /// Runs `look` on the current facts, for a verb that reads many sessions: not counted as a use.
     pub(super) async fn peek_facts<T>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
         let info = self.store.info(key).await;
-        self.facts_of(key, info, look).await
+        self.with_current_facts(key, info, look).await
     }
 
-    /// Like [`Self::with_facts`], for a `look` linear in the facts: large ones take a compute slot.
+    /// Runs a `look` whose time is linear in the facts: large facts take a compute slot.
     pub(super) async fn view_facts<T: Send + 'static>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let (info, kept) = self.current(key, self.store.used(key).await).await?;
-        let bytes = kept.facts.weight();
-        self.viewed(&key.scope.tenant, bytes, move || look(&info, &kept.facts)).await
+        let (info, cached) = self.load_current(key, self.store.use_session(key).await).await?;
+        let bytes = cached.facts.weight();
+        self.run_view(&key.scope.tenant, bytes, move || look(&info, &cached.facts)).await
     }
 
-    /// Like [`Self::view_facts`], for a verb that reads many sessions or has already written: it
+    /// Runs `look` as `view_facts` does, for a verb that reads many sessions or has written: it
     /// does not count as a use, and is not rejected under load.
     pub(super) async fn peek_view<T: Send + 'static>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let (info, kept) = self.current(key, self.store.info(key).await).await?;
-        match kept.facts.weight() <= SMALL_BYTES {
-            true => Ok(look(&info, &kept.facts)),
+        let (info, cached) = self.load_current(key, self.store.info(key).await).await?;
+        match cached.facts.weight() <= SMALL_BYTES {
+            true => Ok(look(&info, &cached.facts)),
             false => {
-                let look = move || look(&info, &kept.facts);
-                self.computed_again(&key.scope.tenant, look).await
+                let look = move || look(&info, &cached.facts);
+                self.compute_unlimited(&key.scope.tenant, look).await
             }
         }
     }
 
-    /// Runs `look` on the facts of a session as of a position.
-    pub(super) async fn view_at<T: Send + 'static>(
+    /// Folds the facts of a session as of a position and runs `look` on them.
+    pub(super) async fn view_facts_at<T: Send + 'static>(
         &self,
         key: &SessionKey,
         at: Position,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let tenant = &key.scope.tenant;
-        let mut room = Some(self.room(tenant, FACTS_BYTES).await?);
+        let mut room = Some(self.reserve_memory(tenant, FACTS_BYTES).await?);
         let facts = self.facts_at(key, at).await?;
-        self.computations.fit(tenant, &mut room, facts.weight())?;
-        self.viewed(tenant, facts.weight(), move || look(&facts)).await
+        self.computations.resize(tenant, &mut room, facts.weight())?;
+        self.run_view(tenant, facts.weight(), move || look(&facts)).await
     }
 
     /// Runs `look` on the facts as of now, or as of the given position.
-    pub(super) async fn look<T: Send + 'static>(
+    pub(super) async fn view_facts_as_of<T: Send + 'static>(
         &self,
         key: &SessionKey,
         at: Option<Position>,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         match at {
-            Some(position) => self.view_at(key, position, look).await,
+            Some(position) => self.view_facts_at(key, position, look).await,
             None => self.view_facts(key, |_, facts| look(facts)).await,
         }
     }
 
     /// Runs `look` over the given number of bytes of facts, in a compute slot if they are large.
-    pub(super) async fn viewed<T: Send + 'static>(
+    pub(super) async fn run_view<T: Send + 'static>(
         &self,
         tenant: &TenantId,
         bytes: usize,
@@ -284,138 +282,138 @@ impl Service {
     ) -> ServiceResult<T> {
         match bytes <= SMALL_BYTES {
             true => Ok(look()),
-            false => self.computed(tenant, look).await,
+            false => self.compute(tenant, look).await,
         }
     }
 
-    async fn facts_of<T>(
+    async fn with_current_facts<T>(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<T> {
-        let (info, kept) = self.current(key, found).await?;
-        Ok(look(&info, &kept.facts))
+        let (info, cached) = self.load_current(key, found).await?;
+        Ok(look(&info, &cached.facts))
     }
 
     /// Returns the current facts of a session.
-    async fn current(
+    async fn load_current(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
-    ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<Kept>)> {
+    ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<CachedFacts>)> {
         let slot = self.slot(key);
-        let mut info = self.found(key, found)?;
+        let mut info = self.convert_info(key, found)?;
         loop {
-            let mut kept = self.kept(&slot, key, &mut info).await?;
-            if self.fold_some(key, &mut kept.facts, info.tail).await? {
-                self.facts.resize(key, kept.weight())?;
-                return Ok((info, kept));
+            let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+            if self.fold_next(key, &mut cached.facts, info.tail).await? {
+                self.facts.resize(key, cached.weight())?;
+                return Ok((info, cached));
             }
-            self.facts.resize(key, kept.weight())?;
+            self.facts.resize(key, cached.weight())?;
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
-            drop(kept);
+            drop(cached);
             tokio::task::yield_now().await;
         }
     }
 
     /// Runs `look` on the combined facts of a session and of the sessions that it continues.
-    pub(super) async fn view_line<T: Send + 'static>(
+    pub(super) async fn view_chain<T: Send + 'static>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let before = self.links_before(key).await?;
+        let before = self.prior_sessions(key).await?;
         if before.is_empty() {
             return self.view_facts(key, |_, facts| look(facts)).await;
         }
         let slot = self.slot(key);
-        let mut info = self.found(key, self.store.used(key).await)?;
+        let mut info = self.convert_info(key, self.store.use_session(key).await)?;
         loop {
-            let mut kept = self.kept(&slot, key, &mut info).await?;
-            let Some((_, facts)) = kept
-                .line
+            let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+            let Some((_, facts)) = cached
+                .chain
                 .as_mut()
-                .filter(|(links, facts)| *links == before && facts.reached() <= info.tail)
+                .filter(|(links, facts)| *links == before && facts.next_position() <= info.tail)
             else {
-                drop(kept);
+                drop(cached);
                 for link in &before {
-                    self.note_writers(key, &link.key).await?;
+                    self.record_family(key, &link.key).await?;
                 }
                 let facts = Facts::from_workspace(info.workspace.as_deref());
-                let mut facts = self.facts_of_links(&before, facts).await?;
-                facts.begin(key.session.as_str());
-                let mut kept = self.kept(&slot, key, &mut info).await?;
-                kept.line = Some((before.clone(), Box::new(facts)));
+                let mut facts = self.fold_links(&before, facts).await?;
+                facts.begin_session(key.session.as_str());
+                let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+                cached.chain = Some((before.clone(), Box::new(facts)));
                 continue;
             };
-            if self.fold_some(key, facts, info.tail).await? {
-                if let Some(again) = facts.again() {
-                    drop(kept);
-                    let mut facts = self.facts_of_links(&before, again).await?;
-                    facts.begin(key.session.as_str());
-                    let mut kept = self.kept(&slot, key, &mut info).await?;
-                    kept.line = Some((before.clone(), Box::new(facts)));
+            if self.fold_next(key, facts, info.tail).await? {
+                if let Some(again) = facts.for_new_fold() {
+                    drop(cached);
+                    let mut facts = self.fold_links(&before, again).await?;
+                    facts.begin_session(key.session.as_str());
+                    let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+                    cached.chain = Some((before.clone(), Box::new(facts)));
                     continue;
                 }
                 let is_small = facts.weight() <= SMALL_BYTES;
-                self.facts.resize(key, kept.weight())?;
-                let look = move || kept.line.as_ref().map(|(_, facts)| look(facts));
+                self.facts.resize(key, cached.weight())?;
+                let look = move || cached.chain.as_ref().map(|(_, facts)| look(facts));
                 let shown = match is_small {
                     true => look(),
                     // This is not rejected under load: the caller may have written already.
-                    false => self.computed_again(&key.scope.tenant, look).await?,
+                    false => self.compute_unlimited(&key.scope.tenant, look).await?,
                 };
                 return Ok(shown.expect("its facts were found above"));
             }
-            drop(kept);
+            drop(cached);
             tokio::task::yield_now().await;
         }
     }
 
-    /// Like [`Self::view_line`], as of a position or as of now.
-    pub(super) async fn look_over_line<T: Send + 'static>(
+    /// Runs `look` on the combined facts of the chain, as of a position or as of now.
+    pub(super) async fn view_chain_as_of<T: Send + 'static>(
         &self,
         key: &SessionKey,
         at: Option<Position>,
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
-        let Some(at) = at else { return self.view_line(key, look).await };
-        let mut room = Some(self.room(&key.scope.tenant, FACTS_BYTES).await?);
-        self.look_over_line_in(key, at, (&mut room, 0), look).await
+        let Some(at) = at else { return self.view_chain(key, look).await };
+        let mut room = Some(self.reserve_memory(&key.scope.tenant, FACTS_BYTES).await?);
+        self.view_chain_with_memory(key, at, (&mut room, 0), look).await
     }
 
-    /// Like [`Self::look_over_line`], with memory reserved, of which `taken` bytes are used.
-    pub(super) async fn look_over_line_in<T: Send + 'static>(
+    /// Runs `look` as of a position, in reserved memory of which `taken` bytes are in use.
+    pub(super) async fn view_chain_with_memory<T: Send + 'static>(
         &self,
         key: &SessionKey,
         at: Position,
-        (room, taken): (&mut Option<Held>, usize),
+        (room, taken): (&mut Option<Reservation>, usize),
         look: impl FnOnce(&Facts) -> T + Send + 'static,
     ) -> ServiceResult<T> {
         let tenant = &key.scope.tenant;
-        self.computations.fit(tenant, room, taken + FACTS_BYTES)?;
-        let facts = self.line_facts_at(key, at).await?;
-        self.computations.fit(tenant, room, taken + facts.weight())?;
-        let looked = self.viewed(tenant, facts.weight(), move || look(&facts)).await;
-        self.computations.fit(tenant, room, taken)?;
+        self.computations.resize(tenant, room, taken + FACTS_BYTES)?;
+        let facts = self.chain_facts_at(key, at).await?;
+        self.computations.resize(tenant, room, taken + facts.weight())?;
+        let looked = self.run_view(tenant, facts.weight(), move || look(&facts)).await;
+        self.computations.resize(tenant, room, taken)?;
         looked
     }
 
-    /// Returns the facts of a session as of a position, after those of the sessions it continues.
-    async fn line_facts_at(&self, key: &SessionKey, to: Position) -> ServiceResult<Facts> {
-        let before = self.links_before(key).await?;
+    /// Returns the combined facts of a session as of a position and of the sessions it continues.
+    async fn chain_facts_at(&self, key: &SessionKey, to: Position) -> ServiceResult<Facts> {
+        let before = self.prior_sessions(key).await?;
         if before.is_empty() {
             return self.facts_at(key, to).await;
         }
         let workspace = self.store.info(key).await?.workspace;
         let mut known = Facts::from_workspace(workspace.as_deref());
         loop {
-            let mut facts = self.facts_of_links(&before, known).await?;
-            facts.begin(key.session.as_str());
+            let mut facts = self.fold_links(&before, known).await?;
+            facts.begin_session(key.session.as_str());
             self.fold_to(key, &mut facts, to).await?;
-            match facts.again() {
+            match facts.for_new_fold() {
                 Some(again) => known = again,
                 None => return Ok(facts),
             }
@@ -424,138 +422,148 @@ impl Service {
 
     /// Returns the facts of sessions that continue one another, each up to where the next one has
     /// read it. `facts` is empty, except that it may list events to skip.
-    async fn facts_of_links(
-        &self,
-        line: &[PriorSession],
-        mut facts: Facts,
-    ) -> ServiceResult<Facts> {
+    async fn fold_links(&self, chain: &[PriorSession], mut facts: Facts) -> ServiceResult<Facts> {
         loop {
-            facts = self.fold_line(line, facts).await?;
-            match facts.again() {
+            facts = self.fold_links_once(chain, facts).await?;
+            match facts.for_new_fold() {
                 Some(again) => facts = again,
                 None => return Ok(facts),
             }
         }
     }
 
-    async fn fold_line(&self, line: &[PriorSession], mut facts: Facts) -> ServiceResult<Facts> {
-        for (place, link) in line.iter().enumerate() {
+    async fn fold_links_once(
+        &self,
+        chain: &[PriorSession],
+        mut facts: Facts,
+    ) -> ServiceResult<Facts> {
+        for (index, link) in chain.iter().enumerate() {
             let known = |facts: &Facts| (facts.position == link.to).then(|| facts.clone());
-            let known = match place {
-                0 if facts.is_new() => self.peek_facts(&link.key, |_, facts| known(facts)).await?,
+            let known = match index {
+                0 if facts.has_no_ranges() => {
+                    self.peek_facts(&link.key, |_, facts| known(facts)).await?
+                }
                 _ => None,
             };
             if let Some(known) = known {
                 facts = known;
-                facts.belong_to(link.key.session.as_str());
+                facts.set_session(link.key.session.as_str());
                 continue;
             }
-            facts.begin(link.key.session.as_str());
+            facts.begin_session(link.key.session.as_str());
             self.fold_to(&link.key, &mut facts, link.to).await?;
         }
         Ok(facts)
     }
 
     /// Runs `look` on the current facts of a session if the remaining reads suffice to catch up;
-    /// subtracts the reads made. The folded facts are kept for the next call.
-    pub(super) async fn reach<T>(
+    /// subtracts the reads made. The folded facts stay in the cache for the next call.
+    pub(super) async fn try_with_facts<T>(
         &self,
         key: &SessionKey,
         reads: &mut usize,
         look: impl FnOnce(&SessionInfo, &Facts) -> T + Send,
     ) -> ServiceResult<Option<T>> {
         let slot = self.slot(key);
-        let mut info = self.found(key, self.store.info(key).await)?;
-        let mut kept = self.kept(&slot, key, &mut info).await?;
-        let mut reached = kept.facts.position >= info.tail && !kept.facts.restarted();
+        let mut info = self.convert_info(key, self.store.info(key).await)?;
+        let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+        let mut reached = cached.facts.position >= info.tail && !cached.facts.restart_if_stale();
         while !reached && *reads > 0 {
             *reads -= 1;
-            reached = self.fold_some(key, &mut kept.facts, info.tail).await?;
+            reached = self.fold_next(key, &mut cached.facts, info.tail).await?;
         }
-        self.facts.resize(key, kept.weight())?;
-        Ok(reached.then(|| look(&info, &kept.facts)))
+        self.facts.resize(key, cached.weight())?;
+        Ok(reached.then(|| look(&info, &cached.facts)))
     }
 
-    pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<Kept>> {
+    pub(super) fn slot(&self, key: &SessionKey) -> Arc<tokio::sync::Mutex<CachedFacts>> {
         self.facts.slot(key, self.clock.monotonic())
     }
 
     /// Converts the store's result for a session; evicts the facts of an unknown session.
-    fn found(
+    fn convert_info(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
     ) -> ServiceResult<SessionInfo> {
         found.map_err(|error| {
-            self.facts.forget(key);
+            self.facts.evict(key);
             error.into()
         })
     }
 
     /// Returns the cached facts of a session, reset if they belong to another incarnation.
-    async fn kept(
+    async fn lock_facts(
         &self,
-        slot: &Arc<tokio::sync::Mutex<Kept>>,
+        slot: &Arc<tokio::sync::Mutex<CachedFacts>>,
         key: &SessionKey,
         info: &mut SessionInfo,
-    ) -> ServiceResult<OwnedMutexGuard<Kept>> {
-        let mut kept = Arc::clone(slot).lock_owned().await;
-        if kept.facts.position > info.tail {
+    ) -> ServiceResult<OwnedMutexGuard<CachedFacts>> {
+        let mut cached = Arc::clone(slot).lock_owned().await;
+        if cached.facts.position > info.tail {
             // The store's state may have changed meanwhile: use the latest.
-            *info = self.found(key, self.store.info(key).await)?;
+            *info = self.convert_info(key, self.store.info(key).await)?;
         }
-        let is_moved = kept.facts.workspace() != info.workspace.as_deref();
-        if kept.created_at != Some(info.created_at) || is_moved {
+        let is_moved = cached.facts.workspace() != info.workspace.as_deref();
+        if cached.created_at != Some(info.created_at) || is_moved {
             if info.forked_from.is_some() {
                 // Before the first event is folded, so that a later redaction finds the facts.
-                self.note_writers(key, key).await?;
+                self.record_family(key, key).await?;
             }
-            let held = Arc::clone(&kept.held);
+            let held = Arc::clone(&cached.held);
             let facts = Facts::from_workspace(info.workspace.as_deref());
-            *kept = Kept { created_at: Some(info.created_at), facts, held, ..Kept::default() };
+            *cached = CachedFacts {
+                created_at: Some(info.created_at),
+                facts,
+                held,
+                ..CachedFacts::default()
+            };
         }
-        if kept.facts.position > info.tail {
-            kept.facts = Facts::from_workspace(info.workspace.as_deref());
+        if cached.facts.position > info.tail {
+            cached.facts = Facts::from_workspace(info.workspace.as_deref());
         }
-        Ok(kept)
+        Ok(cached)
     }
 
     /// Records that the facts of a session will contain the events of another one and of its
     /// ancestors.
-    async fn note_writers(&self, key: &SessionKey, of: &SessionKey) -> ServiceResult<()> {
+    async fn record_family(&self, key: &SessionKey, of: &SessionKey) -> ServiceResult<()> {
         let family = self.store.family(of, ANCESTORS_MAX).await?;
         let is_whole = family.depth <= family.ancestors.len() as u64;
         let others = family.ancestors.into_iter().map(|one| one.session);
         let others = others.chain([of.session.clone()]).collect();
-        self.facts.note_others(key, is_whole.then_some(others));
+        self.facts.record_writers(key, is_whole.then_some(others));
         Ok(())
     }
 
-    /// Runs `look` on the notes of a session as of `found`, or later.
+    /// Runs `look` on the notes of a session, at least those that `found` counts.
     pub(super) async fn with_notes<T>(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
-        look: impl FnOnce(&SessionInfo, &mut Kept) -> T + Send,
+        look: impl FnOnce(&SessionInfo, &mut CachedFacts) -> T + Send,
     ) -> ServiceResult<T> {
-        let mut info = self.found(key, found)?;
-        let mut kept = self.kept(&self.slot(key), key, &mut info).await?;
-        while kept.notes.count < info.work.notes {
-            let wanted =
-                Notes { after: kept.notes.last, notes_max: FOLD_EVENTS, bytes_max: FOLD_BYTES };
+        let mut info = self.convert_info(key, found)?;
+        let mut cached = self.lock_facts(&self.slot(key), key, &mut info).await?;
+        while cached.notes.count < info.work.notes {
+            let wanted = NotesQuery {
+                after: cached.notes.last,
+                notes_max: FOLD_EVENTS,
+                bytes_max: FOLD_BYTES,
+            };
             let notes = self.store.notes(key, wanted).await.inspect_err(|_| {
                 // The user may accept a loss before the rest is read.
-                (kept.notes, kept.state) = (Checkpoints::default(), None);
+                (cached.notes, cached.state) = (Checkpoints::default(), None);
             })?;
             if notes.is_empty() {
                 // The others are lost, and the user accepted that.
                 break;
             }
-            notes.iter().for_each(|note| kept.notes.fold(note));
+            notes.iter().for_each(|note| cached.notes.fold(note));
             tokio::task::yield_now().await;
         }
-        let answer = look(&info, &mut kept);
-        self.facts.resize(key, kept.weight())?;
+        let answer = look(&info, &mut cached);
+        self.facts.resize(key, cached.weight())?;
         Ok(answer)
     }
 
@@ -577,32 +585,34 @@ impl Service {
         facts: &mut Facts,
         to: Position,
     ) -> ServiceResult<()> {
-        while !self.fold_some(key, facts, to).await? {
+        while !self.fold_next(key, facts, to).await? {
             tokio::task::yield_now().await;
         }
         Ok(())
     }
 
-    /// Folds one read of `[facts.reached(), to)`; returns true at the end. If dropped halfway, the
-    /// facts are those of an earlier position. A few events are folded directly, more of them in a
-    /// compute slot.
-    async fn fold_some(
+    /// Folds one read of `[facts.next_position(), to)`; returns true at the end. If the future is
+    /// dropped, the facts are those of an earlier position. A few events are folded directly, more
+    /// in a compute slot.
+    async fn fold_next(
         &self,
         key: &SessionKey,
         facts: &mut Facts,
         to: Position,
     ) -> ServiceResult<bool> {
-        if facts.reached() >= to {
-            return Ok(!facts.restarted());
+        if facts.next_position() >= to {
+            return Ok(!facts.restart_if_stale());
         }
-        if to.0 - facts.reached().0 <= FEW_EVENTS as u64 {
+        if to.0 - facts.next_position().0 <= FEW_EVENTS as u64 {
             let events = self.read_unfolded(key, facts, to, FEW_BYTES).await?;
             if events.iter().map(|event| event.body.len()).sum::<usize>() <= FEW_BYTES {
                 events.iter().for_each(|event| facts.fold(event));
-                return Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted());
+                return Ok(
+                    (events.is_empty() || facts.next_position() >= to) && !facts.restart_if_stale()
+                );
             }
         }
-        let mut place = self.places.ask_again(&key.scope.tenant).await?;
+        let mut slot = self.compute.acquire_unlimited(&key.scope.tenant).await?;
         let events = self.read_unfolded(key, facts, to, FOLD_BYTES).await?;
         let mut left = events.as_slice();
         while !left.is_empty() {
@@ -613,14 +623,13 @@ impl Service {
                 is_first || bytes <= FEW_BYTES
             });
             let (few, after) = left.split_at(few.count());
-            aside(|| few.iter().for_each(|event| facts.fold(event)));
+            block_in_place(|| few.iter().for_each(|event| facts.fold(event)));
             left = after;
-            place = place.give_way().await?;
+            slot = slot.yield_if_due().await?;
         }
-        Ok((events.is_empty() || facts.reached() >= to) && !facts.restarted())
+        Ok((events.is_empty() || facts.next_position() >= to) && !facts.restart_if_stale())
     }
 
-    /// Reads the next events to fold.
     async fn read_unfolded(
         &self,
         key: &SessionKey,
@@ -628,18 +637,18 @@ impl Service {
         to: Position,
         bytes_max: usize,
     ) -> ServiceResult<Vec<Event>> {
-        let read = Read {
-            range: Range::new(facts.reached(), to),
+        let read = ReadRequest {
+            range: Range::new(facts.next_position(), to),
             events_max: FOLD_EVENTS,
             bytes_max,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         Ok(self.store.read(key, read).await?.events)
     }
 
     /// Evicts all facts, as a restart would.
-    pub fn forget_facts(&self) {
+    pub fn evict_facts(&self) {
         self.facts.clear();
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::{Service, ServiceError, ServiceResult, room::HELD_FOR_A_BYTE};
+use super::{Service, ServiceError, ServiceResult, memory_budget::HELD_FOR_A_BYTE};
 use crate::{
     api::find::{FindAnswer, MatchLine},
     event::{Event, Position, Range, SessionKey},
@@ -13,8 +13,8 @@ use crate::{
         Facts,
         body::{self, GapBody, SourceBody},
     },
-    search::{Field, Match, Query, Ranking, passages, snippet, weight},
-    store::{Fill, Read},
+    search::{Match, PassageField, Query, Ranking, extract_snippet, field_weight, visit_passages},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum number of events and body bytes read for one query.
@@ -34,11 +34,11 @@ const WEAK_BYTES: usize = 160;
 /// Percentage of a response's budget that matches leave to findings, and that weak matches leave.
 const FINDINGS_PERCENT: usize = 40;
 const FINDINGS_OF_WEAK_PERCENT: usize = 70;
-/// Maximum number of matches in a response; the usual size holds about fifty.
+/// Maximum number of matches in a response; one of the default size has about fifty.
 const MATCHES_MAX: usize = 400;
 
 /// Data of a match before its event is read again.
-struct PlacedMatch {
+struct LocatedMatch {
     found: Match,
     /// Score in hundredths of the best match.
     score: u8,
@@ -49,7 +49,7 @@ struct PlacedMatch {
 
 impl Service {
     /// Returns the matches of the words, within `bytes_max` bytes of JSON.
-    pub(super) async fn find(
+    pub(super) async fn find_in_session(
         &self,
         key: &SessionKey,
         words: &str,
@@ -60,17 +60,19 @@ impl Service {
             Query::parse(words).map_err(|error| ServiceError::invalid("find", error.fault))?;
         let room = bytes_max - FRAME_BYTES;
         let overview = bytes_max.saturating_sub(key.session.as_str().len());
-        let tail = self.store.used(key).await?.tail;
+        let tail = self.store.use_session(key).await?.tail;
         let position = at.map_or(tail, |at| at.min(tail));
         let (ranking, searched_from) = self.rank_events(key, query, position).await?;
         let look = move |facts: &Facts| {
-            let placed = placed(&ranking, facts);
-            let has_gap = placed.0.iter().any(|one| one.found.field == Field::Gap);
-            let closed = if has_gap { closed_gaps(facts) } else { HashSet::new() };
-            let beyond = harness::beyond_overview(facts, overview, room, &strong(&placed.0));
-            (placed, closed, beyond, ranking)
+            let matches = locate_matches(&ranking, facts);
+            let has_gap = matches.0.iter().any(|one| one.found.field == PassageField::Gap);
+            let closed = if has_gap { closed_gap_ids(facts) } else { HashSet::new() };
+            let beyond =
+                harness::select_left_out(facts, overview, room, &strong_positions(&matches.0));
+            (matches, closed, beyond, ranking)
         };
-        let ((placed, is_all), closed, beyond, ranking) = self.look(key, at, look).await?;
+        let ((located, is_all), closed, beyond, ranking) =
+            self.view_facts_as_of(key, at, look).await?;
         let query = fit(words, QUERY_BYTES).text;
         let (matches, findings) = (Vec::new(), Vec::new());
         let mut answer =
@@ -79,17 +81,17 @@ impl Service {
         let beyond_bytes: usize = beyond.iter().map(|one| json_bytes(&one.text) + 1).sum();
         let kept = |percent: usize| beyond_bytes.min(room * percent / 100);
         let mut read: Option<Event> = None;
-        for one in placed {
+        for one in located {
             let at = one.found.position;
             if read.as_ref().is_none_or(|event| event.position != at) {
-                read = self.event_at(key, at).await?;
+                read = self.read_event(key, at).await?;
             }
             let Some(event) = &read else { continue };
             let is_weak = one.score < WEAK_SCORE;
-            let Some(line) = line(ranking.query(), event, one, &closed) else { continue };
+            let Some(line) = to_match_line(ranking.query(), event, one, &closed) else { continue };
             let percent = if is_weak { FINDINGS_OF_WEAK_PERCENT } else { FINDINGS_PERCENT };
-            let bytes = bytes_of(&line);
-            if bytes + kept(percent) > budget.left() || !budget.spend(bytes) {
+            let bytes = json_size(&line);
+            if bytes + kept(percent) > budget.remaining() || !budget.spend(bytes) {
                 answer.truncated = true;
                 break;
             }
@@ -115,14 +117,14 @@ impl Service {
         let mut ranking = Ranking::new(query);
         let (mut to, mut events_left, mut bytes_left) =
             (to, SEARCHED_EVENTS_MAX, SEARCHED_BYTES_MAX);
-        let _room = self.room(&key.scope.tenant, HELD_FOR_A_BYTE * SLICE_BYTES).await?;
-        let mut place = self.places.ask(&key.scope.tenant).await?;
+        let _memory = self.reserve_memory(&key.scope.tenant, HELD_FOR_A_BYTE * SLICE_BYTES).await?;
+        let mut slot = self.compute.acquire(&key.scope.tenant).await?;
         while to > Position::ZERO && events_left > 0 && bytes_left > 0 {
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(Position::ZERO, to),
                 events_max: events_left.min(SLICE_EVENTS),
                 bytes_max: bytes_left.min(SLICE_BYTES),
-                fill: Fill::Backward,
+                fill: FillDirection::Backward,
                 allow_gaps: false,
             };
             let slice = self.store.read(key, read).await?;
@@ -137,16 +139,16 @@ impl Service {
                 (ranking, bytes)
             };
             let bytes;
-            (place, (ranking, bytes)) = place.run(add).await?;
+            (slot, (ranking, bytes)) = slot.run(add).await?;
             bytes_left = bytes_left.saturating_sub(bytes);
-            place = place.give_way().await?;
+            slot = slot.yield_if_due().await?;
         }
         Ok((ranking, to))
     }
 }
 
 /// Returns the best matches, each with the step it belongs to, and true if there are no others.
-fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
+fn locate_matches(ranking: &Ranking, facts: &Facts) -> (Vec<LocatedMatch>, bool) {
     let research = &facts.research;
     let step_at = |position: Position| {
         let steps = research.steps();
@@ -157,16 +159,20 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
         let step = step_at(position).filter(|step| step.position == position);
         step.and_then(|step| step.superseded_by)
     };
-    let weigh = |position, field| weight(field, superseded_by(position).is_some());
+    let weigh = |position, field| field_weight(field, superseded_by(position).is_some());
     let best = ranking.best(MATCHES_MAX, weigh);
     let most = best.matches.first().map_or(1.0, |found| found.score);
-    let place = |found: Match| {
+    let locate = |found: Match| {
         let is_research = matches!(
             found.field,
-            Field::Step | Field::Reason | Field::Rejected | Field::Gap | Field::Source
+            PassageField::Step
+                | PassageField::Reason
+                | PassageField::Rejected
+                | PassageField::Gap
+                | PassageField::Source
         );
         let step = step_at(found.position).filter(|_| is_research);
-        PlacedMatch {
+        LocatedMatch {
             found,
             score: (100.0 * found.score / most).round() as u8,
             step: step.map(|step| step.number),
@@ -174,45 +180,45 @@ fn placed(ranking: &Ranking, facts: &Facts) -> (Vec<PlacedMatch>, bool) {
             superseded_by: superseded_by(found.position),
         }
     };
-    (best.matches.into_iter().map(place).collect(), best.is_all)
+    (best.matches.into_iter().map(locate).collect(), best.is_all)
 }
 
 /// Returns the positions of the matches that are not weak, ascending.
-fn strong(placed: &[PlacedMatch]) -> Vec<Position> {
-    let strong = placed.iter().filter(|one| one.score >= WEAK_SCORE);
+fn strong_positions(matches: &[LocatedMatch]) -> Vec<Position> {
+    let strong = matches.iter().filter(|one| one.score >= WEAK_SCORE);
     let mut strong: Vec<Position> = strong.map(|one| one.found.position).collect();
     strong.sort_unstable();
     strong
 }
 
-/// Returns the names of the closed gaps.
-fn closed_gaps(facts: &Facts) -> HashSet<String> {
+fn closed_gap_ids(facts: &Facts) -> HashSet<String> {
     let gaps = facts.research.gaps().iter().filter(|gap| gap.closed.is_some());
     gaps.map(|gap| gap.id.to_string()).collect()
 }
 
-/// Returns the line of a match; `None` if the event has been redacted since.
-fn line(
+/// Builds the response entry of a match; `None` if the event has been redacted since.
+fn to_match_line(
     query: &Query,
     event: &Event,
-    one: PlacedMatch,
+    one: LocatedMatch,
     closed: &HashSet<String>,
 ) -> Option<MatchLine> {
-    let PlacedMatch { found, score, mut step, mut branch, superseded_by } = one;
+    let LocatedMatch { found, score, mut step, mut branch, superseded_by } = one;
     let bytes_max = if score < WEAK_SCORE { WEAK_BYTES } else { SNIPPET_BYTES };
     let mut shown = None;
-    passages(event, |passage| {
+    visit_passages(event, |passage| {
         if (passage.field, passage.ordinal) == (found.field, found.ordinal) {
-            shown = Some(snippet(query, passage.text, bytes_max));
+            shown = Some(extract_snippet(query, passage.text, bytes_max));
         }
     });
     let shown = shown.filter(|shown| !shown.matched.is_empty())?;
-    if let (Field::Source, Some(source)) = (found.field, body::read::<SourceBody>(&event.body))
+    if let (PassageField::Source, Some(source)) =
+        (found.field, body::read::<SourceBody>(&event.body))
         && source.step.is_some_and(|said| step != Some(said))
     {
         (step, branch) = (source.step, None);
     }
-    let gap = body::read::<GapBody>(&event.body).filter(|_| found.field == Field::Gap);
+    let gap = body::read::<GapBody>(&event.body).filter(|_| found.field == PassageField::Gap);
     let gap = gap.map(|gap| gap.gap_id.unwrap_or_else(|| format!("p{}", event.position)));
     Some(MatchLine {
         kind: found.field.as_str().to_owned(),
@@ -227,8 +233,7 @@ fn line(
     })
 }
 
-/// Returns the bytes of a match in a response.
-fn bytes_of(line: &MatchLine) -> usize {
+fn json_size(line: &MatchLine) -> usize {
     let number = |name: &str, number: Option<u64>| {
         number.map_or(0, |number| name.len() + 4 + number.to_string().len())
     };

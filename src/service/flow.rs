@@ -12,7 +12,7 @@ use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use super::{Caller, Code, Service, ServiceError, ServiceResult};
 use crate::{
     event::{Batch, Fence, Position, SessionId, limits},
-    store::{Appended, PlacedEvent},
+    store::{AppendResult, PlacedEvent},
 };
 
 /// Bytes counted for an event in addition to its body.
@@ -28,7 +28,7 @@ pub struct FlowRequest<T> {
     pub tag: T,
     /// Session it belongs to.
     pub session: SessionId,
-    /// Batch. An error keeps its position in the session's order.
+    /// Batch to append, or an error, which is returned in the order of the session's batches.
     pub batch: ServiceResult<Batch>,
 }
 
@@ -40,44 +40,44 @@ pub struct FlowAnswer<T> {
     /// Session it belongs to.
     pub session: SessionId,
     /// Positions of the batch, once durable.
-    pub result: ServiceResult<Appended>,
+    pub result: ServiceResult<AppendResult>,
 }
 
-/// Values shared by all rounds of a flow.
-struct Ends {
+/// Service and caller for which all rounds of a flow append.
+struct FlowTarget {
     service: Service,
     caller: Caller,
     create: bool,
 }
 
 /// Batches of one session that are written together.
-struct Round<T> {
+struct FlowRound<T> {
     session: SessionId,
     weight: usize,
     answers: Vec<FlowAnswer<T>>,
-    counting: Counting,
+    counting: EventCounting,
 }
 
 /// A pipelining client's count of a session's events, which excludes those that the server added
 /// after its batches.
 #[derive(Clone, Copy, Default)]
-struct Counting {
+struct EventCounting {
     /// End of its last batch in the client's count.
     end: Position,
     /// Number of events that the server added before that end.
     added: u64,
 }
 
-impl Counting {
+impl EventCounting {
     /// Returns the actual position for an expected position in the client's count.
-    fn position_of(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
-        let place = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
+    fn actual_position(&mut self, expected: Option<Position>, events: usize) -> Option<Position> {
+        let position = expected.map(|at| if at == self.end { at.plus(self.added) } else { at });
         self.end = expected.unwrap_or(self.end).plus(events as u64);
-        place
+        position
     }
 
     /// Returns the count after batches that started at the expected position.
-    fn after(self, expected: Option<Position>, appended: &Appended) -> Self {
+    fn with_appended(self, expected: Option<Position>, appended: &AppendResult) -> Self {
         let begun = Position(appended.first_position.0.saturating_sub(self.added));
         let end = expected.unwrap_or(begun).plus(appended.events.len() as u64);
         Self { end, added: appended.next_position.0.saturating_sub(end.0) }
@@ -85,15 +85,15 @@ impl Counting {
 }
 
 /// Batches in flight. Dropping it lets those already in the journal become durable.
-pub struct Flow<T> {
-    ends: Arc<Ends>,
+pub struct BatchFlow<T> {
+    target: Arc<FlowTarget>,
     /// Queued batches by session; a session stays here while a round of it is in progress.
     waiting: HashMap<SessionId, VecDeque<FlowRequest<T>>>,
     /// Sessions in which the server added events after a batch.
-    counting: HashMap<SessionId, Counting>,
+    counting: HashMap<SessionId, EventCounting>,
     /// Sessions with queued batches and none in flight.
     ready: Vec<SessionId>,
-    under_way: FuturesUnordered<BoxFuture<'static, Round<T>>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, FlowRound<T>>>,
     batches: usize,
     weight: usize,
 }
@@ -101,24 +101,24 @@ pub struct Flow<T> {
 impl Service {
     /// Creates a flow of the caller's batches; with `create`, unknown sessions are created.
     #[must_use]
-    pub fn flow<T: Send + 'static>(&self, caller: &Caller, create: bool) -> Flow<T> {
+    pub fn flow<T: Send + 'static>(&self, caller: &Caller, create: bool) -> BatchFlow<T> {
         let (service, caller) = (self.clone(), caller.clone());
-        Flow {
-            ends: Arc::new(Ends { service, caller, create }),
+        BatchFlow {
+            target: Arc::new(FlowTarget { service, caller, create }),
             waiting: HashMap::new(),
             counting: HashMap::new(),
             ready: Vec::new(),
-            under_way: FuturesUnordered::new(),
+            in_flight: FuturesUnordered::new(),
             batches: 0,
             weight: 0,
         }
     }
 }
 
-impl<T: Send + 'static> Flow<T> {
+impl<T: Send + 'static> BatchFlow<T> {
     /// Returns true if another batch may be pushed before a response arrives.
     #[must_use]
-    pub fn has_room(&self) -> bool {
+    pub fn has_capacity(&self) -> bool {
         self.batches < limits::FLOW_BATCHES_MAX && self.weight < limits::FLOW_BYTES_MAX
     }
 
@@ -129,14 +129,14 @@ impl<T: Send + 'static> Flow<T> {
     }
 
     /// Queues a batch. It is written during [`Self::next`].
-    pub fn push(&mut self, asked: FlowRequest<T>) {
+    pub fn push(&mut self, request: FlowRequest<T>) {
         self.batches += 1;
-        self.weight += weight(&asked);
-        match self.waiting.entry(asked.session.clone()) {
-            Entry::Occupied(mut lane) => lane.get_mut().push_back(asked),
+        self.weight += request_bytes(&request);
+        match self.waiting.entry(request.session.clone()) {
+            Entry::Occupied(mut lane) => lane.get_mut().push_back(request),
             Entry::Vacant(lane) => {
-                self.ready.push(asked.session.clone());
-                lane.insert(VecDeque::from([asked]));
+                self.ready.push(request.session.clone());
+                lane.insert(VecDeque::from([request]));
             }
         }
     }
@@ -147,14 +147,14 @@ impl<T: Send + 'static> Flow<T> {
         for session in std::mem::take(&mut self.ready) {
             let Some(lane) = self.waiting.get_mut(&session) else { continue };
             let (group, weight) = take_next_group(lane);
-            let ends = Arc::clone(&self.ends);
+            let target = Arc::clone(&self.target);
             let mut counting = self.counting.remove(&session).unwrap_or_default();
-            self.under_way.push(Box::pin(async move {
-                let answers = ends.append(group, &mut counting).await;
-                Round { session, weight, answers, counting }
+            self.in_flight.push(Box::pin(async move {
+                let answers = target.append(group, &mut counting).await;
+                FlowRound { session, weight, answers, counting }
             }));
         }
-        let round = self.under_way.next().await?;
+        let round = self.in_flight.next().await?;
         self.batches = self.batches.saturating_sub(round.answers.len());
         self.weight = self.weight.saturating_sub(round.weight);
         if round.counting.added > 0 && self.counting.len() < COUNTING_MAX {
@@ -168,8 +168,8 @@ impl<T: Send + 'static> Flow<T> {
     }
 }
 
-fn weight<T>(asked: &FlowRequest<T>) -> usize {
-    let events = asked.batch.as_ref().map(|batch| &batch.events[..]).unwrap_or_default();
+fn request_bytes<T>(request: &FlowRequest<T>) -> usize {
+    let events = request.batch.as_ref().map(|batch| &batch.events[..]).unwrap_or_default();
     events.iter().map(|event| event.body.len() + EVENT_WEIGHT).sum()
 }
 
@@ -179,44 +179,44 @@ fn take_next_group<T>(lane: &mut VecDeque<FlowRequest<T>>) -> (Vec<FlowRequest<T
     for next in &*lane {
         let more = next.batch.as_ref().map_or(0, |batch| batch.events.len());
         let fits = events + more <= limits::BATCH_EVENTS_MAX
-            && bytes + weight(next) <= limits::BATCH_BYTES_MAX;
+            && bytes + request_bytes(next) <= limits::BATCH_BYTES_MAX;
         let first = lane.front();
-        let same = first.is_some_and(|first| may_share_frame(first) && fence(first) == fence(next));
+        let same = first
+            .is_some_and(|first| may_share_frame(first) && batch_fence(first) == batch_fence(next));
         if count > 0 && !(fits && may_share_frame(next) && same) {
             break;
         }
-        (count, events, bytes) = (count + 1, events + more, bytes + weight(next));
+        (count, events, bytes) = (count + 1, events + more, bytes + request_bytes(next));
     }
     (lane.drain(..count).collect(), bytes)
 }
 
-/// Returns the fencing token of a batch.
-fn fence<T>(asked: &FlowRequest<T>) -> Option<Fence> {
-    asked.batch.as_ref().ok()?.fence
+fn batch_fence<T>(request: &FlowRequest<T>) -> Option<Fence> {
+    request.batch.as_ref().ok()?.fence
 }
 
 /// Returns true if a batch may share a frame: it has events, no key, and at most one precondition
 /// on the position.
-fn may_share_frame<T>(asked: &FlowRequest<T>) -> bool {
-    let Ok(batch) = &asked.batch else { return false };
+fn may_share_frame<T>(request: &FlowRequest<T>) -> bool {
+    let Ok(batch) = &request.batch else { return false };
     let first = batch.events.first();
     let once =
         |event: &crate::event::NewEvent| batch.if_position.is_none() || event.position.is_none();
     batch.key.is_none() && batch.note.is_none() && first.is_some_and(once)
 }
 
-impl Ends {
+impl FlowTarget {
     /// Appends batches of one session in order, joined into one if there are several.
     async fn append<T>(
         &self,
         group: Vec<FlowRequest<T>>,
-        counting: &mut Counting,
+        counting: &mut EventCounting,
     ) -> Vec<FlowAnswer<T>> {
         if let [first, _, ..] = &group[..] {
             let expected = first.batch.as_ref().ok().and_then(|batch| batch.if_position);
-            match self.append_one(&first.session, Ok(join_batches(&group, *counting))).await {
+            match self.append_batch(&first.session, Ok(join_batches(&group, *counting))).await {
                 Ok(appended) => {
-                    *counting = counting.after(expected, &appended);
+                    *counting = counting.with_appended(expected, &appended);
                     return split_result(group, appended);
                 }
                 // Nothing was written; appending each batch alone shows which one was rejected.
@@ -236,45 +236,46 @@ impl Ends {
             let expected = batch.as_ref().ok().and_then(|batch| batch.if_position);
             if let Ok(batch) = &mut batch {
                 batch.if_position =
-                    Counting::clone(counting).position_of(expected, batch.events.len());
+                    EventCounting::clone(counting).actual_position(expected, batch.events.len());
             }
-            let result = self.append_one(&session, batch).await;
+            let result = self.append_batch(&session, batch).await;
             if let Ok(appended) = &result {
-                *counting = counting.after(expected, appended);
+                *counting = counting.with_appended(expected, appended);
             }
             answers.push(FlowAnswer { tag, session, result });
         }
         answers
     }
 
-    async fn append_one(
+    async fn append_batch(
         &self,
         session: &SessionId,
         batch: ServiceResult<Batch>,
-    ) -> ServiceResult<Appended> {
+    ) -> ServiceResult<AppendResult> {
         let emitted = self.service.emit(&self.caller, session, batch?, self.create).await?;
         Ok(emitted.appended)
     }
 }
 
 /// Joins batches into one; the precondition of each is moved to its first event.
-fn join_batches<T>(group: &[FlowRequest<T>], mut counting: Counting) -> Batch {
+fn join_batches<T>(group: &[FlowRequest<T>], mut counting: EventCounting) -> Batch {
     let mut events = Vec::new();
-    for batch in group.iter().filter_map(|asked| asked.batch.as_ref().ok()) {
+    for batch in group.iter().filter_map(|request| request.batch.as_ref().ok()) {
         let first = events.len();
         events.extend(batch.events.iter().cloned());
-        let place = counting.position_of(batch.if_position, batch.events.len());
-        if let (Some(place), Some(event)) = (place, events.get_mut(first)) {
-            event.position = Some(place);
+        let position = counting.actual_position(batch.if_position, batch.events.len());
+        if let (Some(position), Some(event)) = (position, events.get_mut(first)) {
+            event.position = Some(position);
         }
     }
-    let fence = group.first().and_then(fence);
+    let fence = group.first().and_then(batch_fence);
     Batch { events: events.into(), fence, ..Batch::default() }
 }
 
 /// Splits the common result into one for each batch.
-fn split_result<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAnswer<T>> {
-    let Appended { events, mut first_position, next_position: end, receipt, repeated } = appended;
+fn split_result<T>(group: Vec<FlowRequest<T>>, appended: AppendResult) -> Vec<FlowAnswer<T>> {
+    let AppendResult { events, mut first_position, next_position: end, receipt, repeated } =
+        appended;
     let mut placed = events.into_iter();
     let share = |FlowRequest { tag, session, batch }| {
         let count = batch.map_or(0, |batch: Batch| batch.events.len());
@@ -283,7 +284,7 @@ fn split_result<T>(group: Vec<FlowRequest<T>>, appended: Appended) -> Vec<FlowAn
         let next_position = events.last().map_or(first_position, |event| event.position.plus(1));
         // The events that the server added come after the last batch.
         let next_position = if placed.len() == 0 { end } else { next_position };
-        let share = Appended { events, first_position, next_position, receipt, repeated };
+        let share = AppendResult { events, first_position, next_position, receipt, repeated };
         FlowAnswer { tag, session, result: Ok(share) }
     };
     group.into_iter().map(share).collect()

@@ -2,7 +2,8 @@
 //! It must not copy an event.
 
 use super::{
-    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, status::rewound, titles::title_of,
+    Caller, NewCheckpoint, Service, ServiceError, ServiceResult, status::rewound_name,
+    titles::title_of_name,
 };
 use crate::{
     api::{
@@ -12,7 +13,7 @@ use crate::{
     },
     event::{BatchKey, Point, SessionId, SessionKey},
     projection::checkpoints::Trigger,
-    store::{ForkPoint, NewSession, Relative, SessionInfo, Survival},
+    store::{ForkPoint, NewSession, RelatedSession, SessionInfo, Survival},
 };
 
 /// Maximum number of relatives of each kind in a response.
@@ -45,26 +46,31 @@ impl Service {
         call: ForkCall,
     ) -> ServiceResult<Session> {
         let key = caller.key(parent);
-        let info = self.store.used(&key).await?;
+        let info = self.store.use_session(&key).await?;
         if caller.fence.is_some() {
             // A read needs no lease, but a lost one is rejected.
-            info.work.admit(parent, caller.fence, self.store.counted())?;
+            info.work.check_writer(parent, caller.fence, self.store.counted_time())?;
         }
         let caller = &Caller { fence: None, ..caller.clone() };
-        let at = self.end_of(&key, &call.at, info.tail).await?;
+        let at = self.resolve_end(&key, &call.at, info.tail).await?;
         if at > info.tail {
             return Err(ServiceError::point_not_found(&call.at, info.tail));
         }
         // The title's event is shared only if it precedes the fork point.
-        let is_own = |place: &String| place.parse::<u64>().map_or(true, |place| place < at.0);
-        let place = info.metadata.get(&title_of()).filter(|place| is_own(place));
-        let place = place.filter(|_| call.title.is_none() && info.title.is_none());
+        let is_own =
+            |position: &String| position.parse::<u64>().map_or(true, |position| position < at.0);
+        let position = info.metadata.get(&title_of_name()).filter(|position| is_own(position));
+        let position = position.filter(|_| call.title.is_none() && info.title.is_none());
         let new = NewSession {
             id: call.id,
-            metadata: place
-                .map(|place| (title_of(), place.clone()))
+            metadata: position
+                .map(|position| (title_of_name(), position.clone()))
                 .into_iter()
-                .chain(info.metadata.get_key_value(&rewound()).map(|(k, v)| (k.clone(), v.clone())))
+                .chain(
+                    info.metadata
+                        .get_key_value(&rewound_name())
+                        .map(|(k, v)| (k.clone(), v.clone())),
+                )
                 .collect(),
             title: call.title.or(info.title),
             workspace: info.workspace,
@@ -100,7 +106,7 @@ impl Service {
             ..CreateCheckpoint::default()
         };
         let new = NewCheckpoint { asked, trigger: Trigger::Resume, ..NewCheckpoint::default() };
-        self.checkpoint(caller, &child.key.session, new).await?;
+        self.create_checkpoint(caller, &child.key.session, new).await?;
         Ok(self.store.info(&child.key).await?)
     }
 
@@ -108,11 +114,11 @@ impl Service {
     ///
     /// # Errors
     /// `session_not_found` and similar.
-    pub async fn family(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Lineage> {
+    pub async fn lineage(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Lineage> {
         let mut family = self.store.family(&caller.key(session), RELATIVES_MAX).await?;
         let all = family.ancestors.iter_mut().chain(&mut family.children);
         for one in all.filter(|one| one.title.is_none() && one.survival == Survival::Alive) {
-            one.title = self.title_by_id(&caller.key(&one.session)).await;
+            one.title = self.read_title(&caller.key(&one.session)).await;
         }
         Ok(Lineage {
             session: session.to_string(),
@@ -124,8 +130,8 @@ impl Service {
     }
 }
 
-impl From<Relative> for Kin {
-    fn from(one: Relative) -> Self {
+impl From<RelatedSession> for Kin {
+    fn from(one: RelatedSession) -> Self {
         let stage = match one.survival {
             Survival::Alive => "alive",
             Survival::Expired => "expired",

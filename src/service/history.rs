@@ -3,10 +3,10 @@
 //! reads.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, Status,
-    checkpoints::at,
+    Caller, Code, Service, ServiceError, ServiceResult, SessionStatus,
+    checkpoints::to_checkpoint,
     is_notebook,
-    past::{Past, past},
+    session_summary::{SessionSummary, summarize},
 };
 use crate::{
     api::work::{Checkpoint, HistoryAnswer, LeftSession, PastSession, StartFrom},
@@ -23,16 +23,16 @@ const SESSIONS_MAX: usize = 100;
 #[derive(Clone, Debug)]
 pub struct History {
     /// Sessions written to last.
-    pub sessions: Vec<Past>,
+    pub sessions: Vec<SessionSummary>,
     /// Last checkpoint among them marked as done, or else the last one of all.
     pub start_from: Option<StartFrom>,
     /// Sessions with unfinished work, last written first.
-    pub unfinished: Vec<Left>,
+    pub unfinished: Vec<UnfinishedSession>,
 }
 
 /// A session with started work that is not marked as done.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct UnfinishedSession {
     /// Session record.
     pub info: SessionInfo,
     /// Last checkpoint of the session.
@@ -41,16 +41,16 @@ pub struct Left {
     pub leased: bool,
 }
 
-impl From<Past> for PastSession {
-    fn from(past: Past) -> Self {
-        let Past { info, goal, summary, steps, gaps_open, complete, .. } = past;
+impl From<SessionSummary> for PastSession {
+    fn from(past: SessionSummary) -> Self {
+        let SessionSummary { info, goal, summary, steps, gaps_open, complete, .. } = past;
         Self { session: info.into(), goal, summary, steps, gaps_open, complete }
     }
 }
 
 impl From<History> for HistoryAnswer {
     fn from(history: History) -> Self {
-        let left = |Left { info, checkpoint, leased }| LeftSession {
+        let left = |UnfinishedSession { info, checkpoint, leased }| LeftSession {
             session: info.into(),
             last_checkpoint: checkpoint,
             leased,
@@ -73,15 +73,16 @@ impl Service {
         caller: &Caller,
         workspace: Option<&String>,
         limit: usize,
-    ) -> ServiceResult<Vec<Past>> {
+    ) -> ServiceResult<Vec<SessionSummary>> {
         let mut history = Vec::new();
-        for info in self.latest(caller, workspace, limit).await? {
-            let past = self.peek_view(&info.key, |info, facts| past(info.clone(), facts)).await;
+        for info in self.list_latest(caller, workspace, limit).await? {
+            let past =
+                self.peek_view(&info.key, |info, facts| summarize(info.clone(), facts)).await;
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
                 // One damaged session does not fail the list: its entry contains the error.
-                Err(error) if error.code == Code::SessionDamaged => history.push(Past {
+                Err(error) if error.code == Code::SessionDamaged => history.push(SessionSummary {
                     info,
                     goal: String::new(),
                     summary: error.message,
@@ -115,11 +116,11 @@ impl Service {
         let sessions = self.review_history(caller, workspace, limit).await?;
         let start_from = self.start_from(&sessions).await?;
         let workspace = workspace.map(String::as_str);
-        let mut left = self.store.unfinished(&caller.scope, workspace, limit).await?;
+        let mut left = self.store.list_unfinished(&caller.scope, workspace, limit).await?;
         // The engine knows leases and checkpoints only; an open call, which `wake` also detects, is
         // found in the events.
-        let is_left = |past: &&Past| {
-            past.calls_open > 0 && Status::from_info(&past.info) != Status::Terminated
+        let is_left = |past: &&SessionSummary| {
+            past.calls_open > 0 && SessionStatus::from_info(&past.info) != SessionStatus::Terminated
         };
         let open = sessions.iter().filter(is_left).map(|past| past.info.clone());
         let new: Vec<SessionInfo> =
@@ -127,21 +128,21 @@ impl Service {
         left.extend(new);
         left.sort_by_key(|info| std::cmp::Reverse(info.updated_at));
         left.truncate(limit);
-        let (counted, mut unfinished) = (self.store.counted(), Vec::new());
+        let (counted, mut unfinished) = (self.store.counted_time(), Vec::new());
         for info in left.into_iter().filter(|info| !is_notebook(&info.key.session)) {
             let checkpoint = match info.work.checkpoint {
                 Some(_) => self.last_checkpoint(&info.key).await.unwrap_or_default(),
                 None => None,
             };
             let leased = info.work.is_leased(counted);
-            let info = self.titled(info).await;
-            unfinished.push(Left { info, checkpoint, leased });
+            let info = self.with_title(info).await;
+            unfinished.push(UnfinishedSession { info, checkpoint, leased });
         }
         Ok(History { sessions, start_from, unfinished })
     }
 
     /// Returns the last checkpoint marked as done, or else the last one of all.
-    async fn start_from(&self, sessions: &[Past]) -> ServiceResult<Option<StartFrom>> {
+    async fn start_from(&self, sessions: &[SessionSummary]) -> ServiceResult<Option<StartFrom>> {
         let marked = || sessions.iter().filter(|past| past.info.work.checkpoint.is_some());
         let mut found = None;
         for past in marked() {
@@ -149,7 +150,7 @@ impl Service {
                 let done = notes.all().iter().rev().find(|checkpoint| checkpoint.done);
                 done.map(|checkpoint| checkpoint.id.clone())
             };
-            if let Ok(Some(id)) = self.notes_now(&past.info.key, last_done).await {
+            if let Ok(Some(id)) = self.peek_notes(&past.info.key, last_done).await {
                 found = Some((&past.info.key, Some(id)));
                 break;
             }
@@ -163,8 +164,9 @@ impl Service {
     }
 
     async fn last_checkpoint(&self, key: &SessionKey) -> ServiceResult<Option<Checkpoint>> {
-        let last =
-            |notes: &Checkpoints, info: &SessionInfo| Some(at(notes, notes.latest(None)?, info));
-        self.notes_now(key, last).await
+        let last = |notes: &Checkpoints, info: &SessionInfo| {
+            Some(to_checkpoint(notes, notes.latest(None)?, info))
+        };
+        self.peek_notes(key, last).await
     }
 }

@@ -10,10 +10,10 @@ use std::{
 
 use super::{
     Caller, Service, ServiceResult,
-    doubt::{READS_MAX, Standing},
-    indexing::{ScopeIndex, add_hurt},
-    places::Place,
-    shown,
+    compute::ComputeSlot,
+    hit_doubts::{HitAssessment, READS_MAX},
+    hit_text,
+    indexing::{ScopeIndex, add_unreadable},
 };
 use crate::{
     api::{
@@ -23,16 +23,16 @@ use crate::{
     event::{Event, Position, Range, SessionHash, SessionId, SessionKey, kinds, pace},
     harness::{fit, json_bytes},
     projection::body::{self, MemoryBody},
-    search::{self, EventText, Near, SearchQuery},
-    store::{Fill, Read, SessionInfo, StoreError},
+    search::{self, EventText, NearPassage, ParsedQuery},
+    store::{FillDirection, ReadRequest, SessionInfo, StoreError},
 };
 
 /// Maximum bytes of a hit's text, and of the text of an adjacent event.
 const SNIPPET_BYTES: usize = 600;
-const BESIDE_BYTES: usize = 240;
+const NEIGHBOUR_BYTES: usize = 240;
 /// Approximate bytes of a hit's members other than its texts in a response.
 const FRAME_BYTES: usize = 400;
-const BESIDE_FRAME_BYTES: usize = 60;
+const NEIGHBOUR_FRAME_BYTES: usize = 60;
 /// Maximum body bytes read for a page; and the part of them used to score consecutive words.
 const PAGE_BYTES: usize = 32 << 20;
 const ROWS_BYTES: usize = 8 << 20;
@@ -60,26 +60,26 @@ pub(super) struct PageBudget {
     reads: usize,
     /// Body bytes that may still be read.
     bytes_left: usize,
-    place: Option<Place>,
+    slot: Option<ComputeSlot>,
     /// Sessions with a hit that the log could not return because of damage.
-    hurt: BTreeMap<SessionId, Position>,
+    unreadable: BTreeMap<SessionId, Position>,
 }
 
 /// Events of a hit and their formatted text.
-struct Drawn {
+struct FormattedHit {
     events: Vec<Event>,
     event: Event,
     who: Option<String>,
-    shown: search::Snippet,
+    shown: search::PassageSnippet,
     /// Hash that is equal for equal passages.
     passage: u64,
-    beside: Vec<Neighbour>,
+    neighbours: Vec<Neighbour>,
 }
 
 impl PageBudget {
-    pub(super) fn new(place: Place) -> Self {
-        let (infos, place, hurt) = (HashMap::new(), Some(place), BTreeMap::new());
-        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, place, hurt }
+    pub(super) fn new(slot: ComputeSlot) -> Self {
+        let (infos, slot, unreadable) = (HashMap::new(), Some(slot), BTreeMap::new());
+        Self { infos, reads: READS_MAX, bytes_left: PAGE_BYTES, slot, unreadable }
     }
 
     /// Returns true if no more bytes may be read for this page.
@@ -87,41 +87,43 @@ impl PageBudget {
         self.bytes_left == 0
     }
 
-    /// Adds the sessions with unreadable hits to the response.
-    pub(super) fn name_hurt(self, complete: &mut Complete) {
-        self.hurt.into_iter().for_each(|(session, tail)| add_hurt(complete, session, tail));
+    pub(super) fn report_unreadable(self, complete: &mut Complete) {
+        self.unreadable
+            .into_iter()
+            .for_each(|(session, tail)| add_unreadable(complete, session, tail));
     }
 }
 
 impl Service {
     /// Adds the score for consecutive words to the first hits, and sorts them.
-    pub(super) async fn add_rows(
+    pub(super) async fn add_phrase_scores(
         &self,
         caller: &Caller,
-        query: &Arc<SearchQuery>,
-        hits: &mut [search::Hit],
-        mut place: Place,
-    ) -> ServiceResult<Place> {
+        query: &Arc<ParsedQuery>,
+        hits: &mut [search::SearchHit],
+        mut slot: ComputeSlot,
+    ) -> ServiceResult<ComputeSlot> {
         let first = hits.len().min(IN_ROW_MAX);
         let (first, _) = hits.split_at_mut(first);
         let mut bytes_left = ROWS_BYTES;
         for hit in first.iter_mut().filter(|hit| hit.may_have_row) {
-            place = place.give_way().await?;
+            slot = slot.yield_if_due().await?;
             let range = Range::new(hit.position, hit.position.plus(1));
-            let read = self.hit_read(&caller.key(&hit.session), range, Fill::Forward).await;
-            let bytes = bytes_of(&read);
+            let read =
+                self.read_range(&caller.key(&hit.session), range, FillDirection::Forward).await;
+            let bytes = body_bytes(&read);
             if bytes > bytes_left {
                 break;
             }
             bytes_left -= bytes;
             if let Some(event) = read.into_iter().next() {
                 let (query, piece) = (Arc::clone(query), hit.piece);
-                let row = move || query.row(EventText::from_event(&event).piece(piece));
+                let row = move || query.row_bonus(EventText::from_event(&event).piece(piece));
                 let row = if bytes < LARGE_BYTES {
                     row()
                 } else {
-                    let (back, row) = place.run(row).await?;
-                    place = back;
+                    let (back, row) = slot.run(row).await?;
+                    slot = back;
                     row
                 };
                 hit.why.row = row;
@@ -129,35 +131,39 @@ impl Service {
             }
         }
         first.sort_by(|one, other| other.score.total_cmp(&one.score));
-        Ok(place)
+        Ok(slot)
     }
 
     /// Reads the events of a range, only the first if it is large; empty if the log returns none.
-    async fn hit_read(&self, key: &SessionKey, range: Range, fill: Fill) -> Vec<Event> {
+    async fn read_range(&self, key: &SessionKey, range: Range, fill: FillDirection) -> Vec<Event> {
         if range.is_empty() {
             return Vec::new();
         }
         let events_max = usize::try_from(range.len()).unwrap_or(usize::MAX);
-        let read = Read { range, events_max, bytes_max: EVENTS_BYTES, fill, allow_gaps: true };
+        let read =
+            ReadRequest { range, events_max, bytes_max: EVENTS_BYTES, fill, allow_gaps: true };
         self.store.read(key, read).await.map(|slice| slice.events).unwrap_or_default()
     }
 
     /// Reads the event at a position and its adjacent events, ascending; only the nearest if large.
-    async fn hit_events(&self, key: &SessionKey, at: Position, range: Range) -> Vec<Event> {
-        let mut events = self.hit_read(key, range, Fill::Forward).await;
+    async fn read_hit_events(&self, key: &SessionKey, at: Position, range: Range) -> Vec<Event> {
+        let mut events = self.read_range(key, range, FillDirection::Forward).await;
         if events.last().is_some_and(|last| last.position.plus(1) == range.to) {
             return events;
         }
-        events = self.hit_read(key, Range::new(range.from, at), Fill::Backward).await;
-        events.extend(self.hit_read(key, Range::new(at, at.plus(1)), Fill::Forward).await);
-        events.extend(self.hit_read(key, Range::new(at.plus(1), range.to), Fill::Forward).await);
+        events = self.read_range(key, Range::new(range.from, at), FillDirection::Backward).await;
+        events
+            .extend(self.read_range(key, Range::new(at, at.plus(1)), FillDirection::Forward).await);
+        events.extend(
+            self.read_range(key, Range::new(at.plus(1), range.to), FillDirection::Forward).await,
+        );
         events.sort_by_key(|event| event.position);
         events
     }
 
     /// Reads the events that may include the call of a result, or the result of a call; empty if
     /// the hit is neither.
-    async fn events_of_same_call(
+    async fn read_call_events(
         &self,
         key: &SessionKey,
         at: Position,
@@ -169,92 +175,99 @@ impl Service {
         };
         let kind = event.kind.as_str();
         let (range, fill) = if kinds::is_call(kind) {
-            (Range::new(around.to, at.plus(1 + CALL_EVENTS)), Fill::Forward)
+            (Range::new(around.to, at.plus(1 + CALL_EVENTS)), FillDirection::Forward)
         } else if kinds::is_result(kind) {
             let from = Position(at.0.saturating_sub(CALL_EVENTS));
-            (Range::new(from, around.from), Fill::Backward)
+            (Range::new(from, around.from), FillDirection::Backward)
         } else {
             return Vec::new();
         };
-        let mut near = self.hit_read(key, range, fill).await;
+        let mut near = self.read_range(key, range, fill).await;
         near.extend(events.iter().cloned());
         near.sort_by_key(|event| event.position);
         near
     }
 
     /// Returns true if damage prevents a session from returning an existing event.
-    async fn is_hurt(&self, key: &SessionKey, at: Position) -> bool {
+    async fn is_unreadable(&self, key: &SessionKey, at: Position) -> bool {
         let range = Range::new(at, at.plus(1));
-        let read =
-            Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: false };
+        let read = ReadRequest {
+            range,
+            events_max: 1,
+            bytes_max: 1,
+            fill: FillDirection::Forward,
+            allow_gaps: false,
+        };
         let read = self.store.read(key, read).await;
         matches!(read, Err(StoreError::SessionDamaged { .. } | StoreError::Io { .. }))
     }
 
-    /// Returns the record of a hit's session, cached for the page; `None` if the session is gone.
-    async fn find_session(&self, key: &SessionKey, looked: &mut PageBudget) -> Option<SessionInfo> {
-        if !looked.infos.contains_key(&key.session) {
+    /// Returns the record of a hit's session, cached for the page; `None` if it was deleted.
+    async fn find_session(&self, key: &SessionKey, page: &mut PageBudget) -> Option<SessionInfo> {
+        if !page.infos.contains_key(&key.session) {
             let info = match self.store.info(key).await {
-                Ok(info) => Some(self.titled(info).await),
+                Ok(info) => Some(self.with_title(info).await),
                 Err(_) => None,
             };
-            looked.infos.insert(key.session.clone(), info);
+            page.infos.insert(key.session.clone(), info);
         }
-        looked.infos.get(&key.session).and_then(Clone::clone)
+        page.infos.get(&key.session).and_then(Clone::clone)
     }
 
     /// Returns a hit with its text from the log, and a hash that is equal for equal passages;
     /// `None` if the log no longer returns it.
-    pub(super) async fn shown(
+    pub(super) async fn load_hit(
         &self,
         caller: &Caller,
-        query: &Arc<SearchQuery>,
+        query: &Arc<ParsedQuery>,
         index: &ScopeIndex,
         found: &RankedEvent,
         around: u64,
-        looked: &mut PageBudget,
+        page: &mut PageBudget,
     ) -> ServiceResult<Option<(u64, Hit)>> {
         let session = found.session.clone();
         let key = caller.key(&session);
-        let Some(info) = self.find_session(&key, looked).await else { return Ok(None) };
-        let mut place = self.places.turn(&caller.scope.tenant, looked.place.take()).await?;
+        let Some(info) = self.find_session(&key, page).await else { return Ok(None) };
+        let mut slot =
+            self.compute.yield_or_acquire(&caller.scope.tenant, page.slot.take()).await?;
         let (from, to) = (found.position.0.saturating_sub(around), found.position.0 + 1 + around);
         let range = Range::new(Position(from), Position(to).min(info.tail));
-        let events = self.hit_events(&key, found.position, range).await;
+        let events = self.read_hit_events(&key, found.position, range).await;
         if events.iter().all(|event| event.position != found.position)
-            && self.is_hurt(&key, found.position).await
+            && self.is_unreadable(&key, found.position).await
         {
-            looked.hurt.insert(session, info.tail);
-            looked.place = Some(place);
+            page.unreadable.insert(session, info.tail);
+            page.slot = Some(slot);
             return Ok(None);
         }
-        let near = self.events_of_same_call(&key, found.position, range, &events).await;
-        let bytes = bytes_of(&events) + bytes_of(&near);
-        looked.bytes_left = looked.bytes_left.saturating_sub(bytes);
+        let near = self.read_call_events(&key, found.position, range, &events).await;
+        let bytes = body_bytes(&events) + body_bytes(&near);
+        page.bytes_left = page.bytes_left.saturating_sub(bytes);
         let (query, of) = (Arc::clone(query), (found.position, found.piece, found.is_by_words));
-        let draw = move || drawn(&query, of, events, near);
+        let draw = move || format_hit(&query, of, events, near);
         let drawn = if bytes < LARGE_BYTES {
             draw()
         } else {
-            let (back, drawn) = place.run(draw).await?;
-            place = back;
+            let (back, drawn) = slot.run(draw).await?;
+            slot = back;
             drawn
         };
-        looked.place = Some(place);
-        let Some(Drawn { events, event, who, shown, passage, mut beside }) = drawn else {
+        page.slot = Some(slot);
+        let Some(FormattedHit { events, event, who, shown, passage, mut neighbours }) = drawn
+        else {
             return Ok(None);
         };
-        let standing = if index.is_settled(found.hash, Position(from), info.tail) {
-            Standing::default()
+        let standing = if index.is_final_from(found.hash, Position(from), info.tail) {
+            HitAssessment::default()
         } else {
             // Waiting for the facts of a session must not hold a compute slot.
-            looked.place = None;
-            self.standing(&key, &event, &shown, &events, &mut looked.reads).await
+            page.slot = None;
+            self.assess_hit(&key, &event, &shown, &events, &mut page.reads).await
         };
         if standing.forgotten.contains(&event.position) {
             return Ok(None);
         }
-        beside.retain(|one| !standing.forgotten.contains(&one.position));
+        neighbours.retain(|one| !standing.forgotten.contains(&one.position));
         // An equal passage with other marks or doubts is a separate hit.
         let mut hasher = DefaultHasher::new();
         (passage, standing.marked.len(), standing.doubt.is_some()).hash(&mut hasher);
@@ -271,10 +284,10 @@ impl Service {
             origin: event.origin.into(),
             score: found.score,
             why: found.why,
-            snippet: Snippet { marks: marks(&shown), text: shown.text },
-            around: beside,
+            snippet: Snippet { marks: char_ranges(&shown), text: shown.text },
+            around: neighbours,
             repeated: 0,
-            memory: memory_of(&event),
+            memory: parse_memory(&event),
             marks: standing.marked,
             stale: standing.doubt,
             unchecked: standing.unchecked,
@@ -286,44 +299,50 @@ impl Service {
 
 /// Formats the event at a position and its adjacent events; `None` if the query does not match the
 /// current content there.
-fn drawn(
-    query: &SearchQuery,
+fn format_hit(
+    query: &ParsedQuery,
     (position, piece, is_by_words): (Position, u16, bool),
     events: Vec<Event>,
     near: Vec<Event>,
-) -> Option<Drawn> {
+) -> Option<FormattedHit> {
     let event = events.iter().find(|event| event.position == position)?.clone();
     pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-    let said = EventText::from_event(&event);
-    let admits = is_by_words || query.admits(&event, said.speaker.as_deref());
-    if said.text.is_empty() || !query.fits(&said.text) || !admits {
+    let content = EventText::from_event(&event);
+    let matches = is_by_words || query.allows_event(&event, content.speaker.as_deref());
+    if content.text.is_empty() || !query.matches_phrases(&content.text) || !matches {
         return None;
     }
-    let item = shown::item_text(&event);
-    let passage = item.as_deref().unwrap_or_else(|| said.piece(piece));
-    let shown = shown::shown(query.words(), &event, passage, &near, SNIPPET_BYTES);
+    let item = hit_text::record_text(&event);
+    let passage = item.as_deref().unwrap_or_else(|| content.piece(piece));
+    let shown =
+        hit_text::format_match(query.snippet_query(), &event, passage, &near, SNIPPET_BYTES);
     let mut hasher = DefaultHasher::new();
     passage.hash(&mut hasher);
-    pace::steps(1 + bytes_of(&near) / BYTES_OF_A_STEP);
-    let beside = events.iter().filter(|event| event.position != position).filter_map(|event| {
+    pace::steps(1 + body_bytes(&near) / BYTES_OF_A_STEP);
+    let neighbours = events.iter().filter(|event| event.position != position).filter_map(|event| {
         pace::steps(1 + event.body.len() / BYTES_OF_A_STEP);
-        let text = fit(&shown::beside(event), BESIDE_BYTES).text;
+        let text = fit(&hit_text::neighbour_text(event), NEIGHBOUR_BYTES).text;
         let (position, kind) = (event.position, event.kind.clone());
         (!text.is_empty()).then_some(Neighbour { position, kind, text })
     });
-    let beside = beside.collect();
-    Some(Drawn { who: said.speaker, shown, passage: hasher.finish(), beside, event, events })
+    let neighbours = neighbours.collect();
+    Some(FormattedHit {
+        who: content.speaker,
+        shown,
+        passage: hasher.finish(),
+        neighbours,
+        event,
+        events,
+    })
 }
 
-/// Returns the total bytes of the bodies of events.
-fn bytes_of(events: &[Event]) -> usize {
+fn body_bytes(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 
-/// Returns the approximate bytes of a hit in a response.
-pub(super) fn bytes_of_hit(hit: &Hit) -> usize {
-    let beside = hit.around.iter().map(|one| json_bytes(&one.text) + BESIDE_FRAME_BYTES);
-    FRAME_BYTES + json_bytes(&hit.snippet.text) + beside.sum::<usize>()
+pub(super) fn hit_bytes(hit: &Hit) -> usize {
+    let neighbours = hit.around.iter().map(|one| json_bytes(&one.text) + NEIGHBOUR_FRAME_BYTES);
+    FRAME_BYTES + json_bytes(&hit.snippet.text) + neighbours.sum::<usize>()
 }
 
 /// Event ranked by its words, by its vector, or by both. With vectors, the ranks in both orders are
@@ -341,27 +360,27 @@ pub(super) struct RankedEvent {
 
 impl RankedEvent {
     /// Merges the hits by words and by vectors into one order.
-    pub(super) fn merged(hits: Vec<search::Hit>, near: Vec<Near>) -> Vec<Self> {
-        let mut places = HashMap::new();
+    pub(super) fn merge(hits: Vec<search::SearchHit>, near: Vec<NearPassage>) -> Vec<Self> {
+        let mut indexes = HashMap::new();
         let mut all: Vec<Self> = Vec::new();
         let is_fused = !near.is_empty();
         for (rank, hit) in hits.into_iter().enumerate() {
-            places.insert((hit.hash, hit.position), all.len());
-            let search::Hit { hash, session, position, piece, score, why, .. } = hit;
-            let score = if is_fused { of_rank(rank) } else { score };
+            indexes.insert((hit.hash, hit.position), all.len());
+            let search::SearchHit { hash, session, position, piece, score, why, .. } = hit;
+            let score = if is_fused { rank_weight(rank) } else { score };
             all.push(Self { hash, session, position, piece, score, why, is_by_words: true });
         }
         let mut rank = 0;
         for near in near.into_iter().take(NEAR_MAX) {
-            let Near { hash, session, position, piece, .. } = near;
-            let at = *places.entry((hash, position)).or_insert_with(|| {
+            let NearPassage { hash, session, position, piece, .. } = near;
+            let at = *indexes.entry((hash, position)).or_insert_with(|| {
                 let (why, score) = (Why::default(), 0.0);
                 all.push(Self { hash, session, position, piece, score, why, is_by_words: false });
                 all.len() - 1
             });
             // Only the nearest piece of an event counts, which comes first.
             if let Some(one) = all.get_mut(at).filter(|one| one.why.meaning == 0.0) {
-                one.why.meaning = MEANING * of_rank(rank);
+                one.why.meaning = MEANING * rank_weight(rank);
                 one.score += one.why.meaning;
                 rank += 1;
             }
@@ -374,21 +393,20 @@ impl RankedEvent {
 }
 
 /// Returns the weight of a rank: 1 for the first, and less for later ones.
-fn of_rank(rank: usize) -> f32 {
+fn rank_weight(rank: usize) -> f32 {
     (RANKS + 1.0) / (RANKS + 1.0 + rank as f32)
 }
 
-/// Returns the memory item of an event, if it is one.
-fn memory_of(event: &Event) -> Option<Memory> {
+fn parse_memory(event: &Event) -> Option<Memory> {
     let is_item = event.kind.as_str() == kinds::MEMORY_ITEM;
     let body: MemoryBody = is_item.then(|| body::read(&event.body)).flatten()?;
-    let kind = MemoryKind::named(&body.kind)?.as_str().to_owned();
+    let kind = MemoryKind::parse(&body.kind)?.as_str().to_owned();
     let (topic, importance) = (body.topic, body.importance);
     Some(Memory { memory_id: event.id.clone(), kind, topic, importance })
 }
 
 /// Returns the ranges of the matched words in a snippet, in characters.
-fn marks(shown: &search::Snippet) -> Vec<(u64, u64)> {
+fn char_ranges(shown: &search::PassageSnippet) -> Vec<(u64, u64)> {
     let count = |end: usize| shown.text.get(..end).unwrap_or_default().chars().count() as u64;
     shown.marks.iter().map(|mark| (count(mark.start), count(mark.end))).collect()
 }

@@ -1,12 +1,14 @@
 //! Session metadata about the agent that runs it, under reserved names hidden from clients. A
-//! stored session does not run, so only the agent's identity is kept. It must not hold data that
+//! stored session does not run, so only the agent's identity is stored. It must not hold data that
 //! changes over time.
 
 use std::collections::BTreeMap;
 
-use super::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, Status};
+use super::{RESERVED_METADATA, ServiceError, ServiceResult, SessionInfo, SessionStatus};
 use crate::{
-    api::hosted::{Agent, AgentAsked, AgentIdentity, AgentModel, AgentModelAsked, Hosted, Thread},
+    api::hosted::{
+        Agent, AgentAsked, AgentIdentity, AgentModel, AgentModelAsked, HostedFields, Thread,
+    },
     event::limits,
 };
 
@@ -26,15 +28,14 @@ const ENVIRONMENT: &str = "sessionlog.environment";
 const NEVER: &str = "sessionlog.never";
 
 impl From<&SessionInfo> for Thread {
-    /// Converts a session into its thread.
     fn from(info: &SessionInfo) -> Self {
         let session = &info.key.session;
         Self {
             id: format!("sthr_{session}"),
             kind: "session_thread".to_owned(),
             session_id: session.to_string(),
-            agent: hosted(&info.metadata).agent,
-            status: Status::from_info(info).as_str().to_owned(),
+            agent: parse_hosted(&info.metadata).agent,
+            status: SessionStatus::from_info(info).as_str().to_owned(),
             created_at: info.created_at.to_string(),
             updated_at: info.updated_at.to_string(),
             archived_at: info.archived_at.map(|time| time.to_string()),
@@ -44,7 +45,7 @@ impl From<&SessionInfo> for Thread {
 }
 
 /// Reads the agent and environment from the metadata of a session.
-pub(super) fn hosted(metadata: &BTreeMap<String, String>) -> Hosted {
+pub(super) fn parse_hosted(metadata: &BTreeMap<String, String>) -> HostedFields {
     let named = |name: &str| metadata.get(name).cloned();
     let id = named(AGENT).unwrap_or_else(|| LOCAL.to_owned());
     let model = AgentModel { id: named(MODEL).unwrap_or_else(|| UNKNOWN.to_owned()) };
@@ -58,11 +59,11 @@ pub(super) fn hosted(metadata: &BTreeMap<String, String>) -> Hosted {
         ..Agent::default()
     };
     let environment_id = named(ENVIRONMENT).unwrap_or_else(|| LOCAL.to_owned());
-    Hosted { agent, environment_id, ..Hosted::default() }
+    HostedFields { agent, environment_id, ..HostedFields::default() }
 }
 
 /// Returns the metadata without reserved names, as the client set it.
-pub(super) fn visible(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+pub(super) fn client_metadata(metadata: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let own = |(name, _): &(&String, &String)| !name.starts_with(RESERVED_METADATA);
     metadata.iter().filter(own).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
@@ -85,7 +86,7 @@ pub(super) fn check_names<'a>(names: impl IntoIterator<Item = &'a String>) -> Se
 ///
 /// # Errors
 /// `invalid_request` for a name that is empty or too long.
-pub(super) fn metadata(
+pub(super) fn agent_metadata(
     agent: Option<AgentAsked>,
     environment: Option<String>,
 ) -> ServiceResult<BTreeMap<String, String>> {
@@ -118,7 +119,7 @@ pub(super) fn metadata(
 
 /// A metadata pair by which sessions are filtered.
 #[derive(Clone, Debug)]
-pub struct WantedPair {
+pub struct MetadataPair {
     /// Name of the pair.
     pub name: String,
     /// Value of the pair.
@@ -130,8 +131,12 @@ pub struct WantedPair {
 /// Returns the metadata filter for sessions created for an agent, and for a version of it if given.
 /// No stored session has a deployment or a memory store: `unknown` is the id of one, if given.
 #[must_use]
-pub fn run_by(agent: Option<&str>, version: Option<u64>, unknown: Option<&str>) -> Vec<WantedPair> {
-    let pair = |name: &str, value: String, usual: Option<&str>| WantedPair {
+pub fn agent_filter(
+    agent: Option<&str>,
+    version: Option<u64>,
+    unknown: Option<&str>,
+) -> Vec<MetadataPair> {
+    let pair = |name: &str, value: String, usual: Option<&str>| MetadataPair {
         name: name.to_owned(),
         value,
         usual: usual.map(str::to_owned),

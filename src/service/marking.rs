@@ -22,7 +22,7 @@ const MARKS_OPEN: &str = "tool_calls";
 impl Service {
     /// Adds a checkpoint to a batch with a tool result, so that both are in one frame. The
     /// session's metadata may disable this.
-    pub(super) async fn mark_tool_calls(&self, key: &SessionKey, batch: &mut Batch) {
+    pub(super) async fn add_tool_checkpoint(&self, key: &SessionKey, batch: &mut Batch) {
         if !has_result(batch) || batch.note.is_some() {
             return;
         }
@@ -33,10 +33,12 @@ impl Service {
 
     /// Writes the checkpoint of a session that was created with a tool result. The session is
     /// complete without it, so a failure is only logged.
-    pub(super) async fn mark_created(&self, info: &SessionInfo, batch: &Batch) {
+    pub(super) async fn write_first_checkpoint(&self, info: &SessionInfo, batch: &Batch) {
         let note = self.checkpoint_note(info, batch.key.as_ref()).filter(|_| has_result(batch));
         let Some(note) = note else { return };
-        if let Err(error) = self.durable(self.store.note(&info.key, batch.fence, note)).await {
+        if let Err(error) =
+            self.await_durable(self.store.write_note(&info.key, batch.fence, note)).await
+        {
             tracing::warn!(session = %info.key.session, %error, "no checkpoint was made of it");
         }
     }
@@ -74,7 +76,7 @@ impl Service {
             kind: NoteKind::Checkpoint,
             name: self.checkpoint_id(info, key),
             position: None,
-            body: bytes_of(body),
+            body: encode_body(body),
             idle: false,
             if_notes: None,
         }
@@ -83,7 +85,7 @@ impl Service {
     /// Returns an id for a new checkpoint, the same for the same key.
     pub(super) fn checkpoint_id(&self, info: &SessionInfo, key: Option<&BatchKey>) -> String {
         match key {
-            Some(key) => keyed_id(self.digest_of(key)),
+            Some(key) => keyed_checkpoint_id(self.key_digest(key)),
             None => {
                 let name = self.counters.names.fetch_add(1, Ordering::Relaxed);
                 format!("chk_{:014x}{name:x}_{:x}", self.now().0, info.work.notes)
@@ -92,13 +94,11 @@ impl Service {
     }
 }
 
-/// Returns the id of a checkpoint that was created with a key.
-pub(super) fn keyed_id(digest: [u8; 16]) -> String {
+pub(super) fn keyed_checkpoint_id(digest: [u8; 16]) -> String {
     format!("chk_{:032x}", u128::from_be_bytes(digest))
 }
 
-/// Encodes the body of a checkpoint's note.
-pub(super) fn bytes_of(body: &CheckpointBody) -> Bytes {
+pub(super) fn encode_body(body: &CheckpointBody) -> Bytes {
     serde_json::to_vec(body).expect("a body of JSON values is JSON").into()
 }
 

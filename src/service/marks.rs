@@ -1,7 +1,7 @@
 //! The verb that marks an event as important, wrong or done. It must not change the event.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, memory::check_importance,
+    Caller, Code, Service, ServiceError, ServiceResult, added::new_event, memory::check_importance,
 };
 use crate::{
     api::memory::{EventMarked, MarkKind, MarkRequest},
@@ -30,7 +30,7 @@ impl Service {
         key: Option<BatchKey>,
     ) -> ServiceResult<EventMarked> {
         let MarkRequest { mark, importance, note } = asked;
-        if MarkKind::named(&mark).is_none() {
+        if MarkKind::parse(&mark).is_none() {
             return Err(ServiceError::invalid("mark", "important, wrong or done is expected"));
         }
         check_importance(importance)?;
@@ -47,7 +47,7 @@ impl Service {
         let position = Some(position.0);
         let of_event = of.to_string();
         let body = body::write(&MarkBody { of: of_event, mark, position, importance, note });
-        let events = [event(kinds::EVENT_MARKED, caller.origin, body)];
+        let events = [new_event(kinds::EVENT_MARKED, caller.origin, body)];
         let batch = Batch { events: events.into(), key, ..Batch::default() };
         self.append(caller, session, batch, false).await?;
         let look = |facts: &Facts| facts.marks.of_event(of).to_vec();

@@ -1,7 +1,7 @@
 //! Verbs that write items of memory. An item that is valid beyond its session is written to the
-//! notebook of its workspace. They must not judge what is worth remembering.
+//! notebook of its workspace. They must not rate the importance of an item.
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, added::new_event, is_notebook};
 use crate::{
     api::memory::{MemoryKind, RememberRequest, Remembered, SimilarItem, SkillRequest},
     event::{
@@ -9,7 +9,7 @@ use crate::{
     },
     projection::{
         self, Facts, MemoryState,
-        body::{self, MemoryBody, PlaceBody},
+        body::{self, MemoryBody, PositionBody},
     },
     store::SessionInfo,
 };
@@ -28,7 +28,7 @@ const TRIES_MAX: usize = 16;
 
 /// Target of an item of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemoryPlace {
+pub enum MemoryTarget {
     /// A session; an item valid beyond it goes into the notebook of its workspace.
     Session(SessionId),
     /// The notebook of a workspace.
@@ -36,11 +36,11 @@ pub enum MemoryPlace {
 }
 
 /// Session that an item is written to.
-struct Destination {
+struct ItemDestination {
     session: SessionId,
     /// Workspace whose notebook it is.
     workspace: Option<String>,
-    from: Option<PlaceBody>,
+    from: Option<PositionBody>,
 }
 
 impl Service {
@@ -52,18 +52,18 @@ impl Service {
     pub async fn remember(
         &self,
         caller: &Caller,
-        place: &MemoryPlace,
+        location: &MemoryTarget,
         asked: RememberRequest,
         key: Option<&BatchKey>,
     ) -> ServiceResult<Remembered> {
-        let body = checked(asked)?;
-        let kind = MemoryKind::named(&body.kind).expect("it was checked");
-        let target = self.destination_of(caller, place, kind).await?;
+        let body = validate_request(asked)?;
+        let kind = MemoryKind::parse(&body.kind).expect("it was checked");
+        let target = self.find_destination(caller, location, kind).await?;
         let at = caller.key(&target.session);
-        let id = key.map(id_of);
+        let id = key.map(item_id);
         for _ in 0..TRIES_MAX {
             let (similar, replaced, tail) =
-                self.read_known(&at, &target, &body, id.clone()).await?;
+                self.read_existing(&at, &target, &body, id.clone()).await?;
             let written = |memory_id: EventId, position: Position| Remembered {
                 memory_id,
                 session: target.session.clone(),
@@ -71,13 +71,13 @@ impl Service {
                 similar,
             };
             if let Some(id) = &id
-                && let Some(position) = self.written_before(&at, id, &body).await?
+                && let Some(position) = self.find_earlier_write(&at, id, &body).await?
             {
                 return Ok(written(id.clone(), position));
             }
             replaced?;
             let of = MemoryBody { from: target.from.clone(), ..body.clone() };
-            let mut new = event(kinds::MEMORY_ITEM, caller.origin, body::write(&of));
+            let mut new = new_event(kinds::MEMORY_ITEM, caller.origin, body::write(&of));
             new.id = id.clone();
             // The precondition detects an item that another caller supersedes concurrently.
             let if_position = body.supersedes.as_ref().and(tail);
@@ -104,10 +104,10 @@ impl Service {
 
     /// Reads the existing memory: similar items, whether the named item may be superseded, and the
     /// tail.
-    async fn read_known(
+    async fn read_existing(
         &self,
         at: &SessionKey,
-        target: &Destination,
+        target: &ItemDestination,
         body: &MemoryBody,
         id: Option<EventId>,
     ) -> ServiceResult<(Vec<SimilarItem>, ServiceResult<()>, Option<Position>)> {
@@ -115,13 +115,13 @@ impl Service {
         let keeper = target.session.clone();
         let look = move |info: &SessionInfo, facts: &Facts| {
             let supersedes = of.as_deref().and_then(|id| EventId::new(id).ok());
-            let replaced = |item: &projection::MemoryItem| {
+            let replaced = |item: &projection::StoredMemory| {
                 Some(&item.id) == supersedes.as_ref()
                     || item.name.is_some() && item.name.as_deref() == name.as_deref()
             };
-            let similar = facts.memory.similar(&text).into_iter();
+            let similar = facts.memory.find_similar(&text).into_iter();
             let is_other =
-                |item: &&projection::MemoryItem| !replaced(item) && Some(&item.id) != id.as_ref();
+                |item: &&projection::StoredMemory| !replaced(item) && Some(&item.id) != id.as_ref();
             let similar = similar.filter(is_other).map(|item| SimilarItem {
                 memory_id: item.id.clone(),
                 text: one_line(&item.text, SIMILAR_CHARS),
@@ -148,48 +148,52 @@ impl Service {
         }
     }
 
-    async fn destination_of(
+    async fn find_destination(
         &self,
         caller: &Caller,
-        place: &MemoryPlace,
+        location: &MemoryTarget,
         kind: MemoryKind,
-    ) -> ServiceResult<Destination> {
+    ) -> ServiceResult<ItemDestination> {
         let needs_session = || {
             let problem = format!("{} memory belongs to a session", kind.as_str());
             ServiceError::invalid("kind", problem).action("name the session, or choose semantic")
         };
-        match place {
-            MemoryPlace::Session(session) => {
-                let info = self.store.used(&caller.key(session)).await?;
+        match location {
+            MemoryTarget::Session(session) => {
+                let info = self.store.use_session(&caller.key(session)).await?;
                 let notebook = info.workspace.as_deref().filter(|_| kind.is_lasting());
                 match notebook {
-                    Some(workspace) if !is_notebook(session) => Ok(Destination {
-                        session: self.notebook(caller, workspace).await?.0,
+                    Some(workspace) if !is_notebook(session) => Ok(ItemDestination {
+                        session: self.find_notebook(caller, workspace).await?.0,
                         workspace: Some(workspace.to_owned()),
-                        from: Some(PlaceBody {
+                        from: Some(PositionBody {
                             session: session.to_string(),
                             position: info.tail.0,
                         }),
                     }),
                     None if is_notebook(session) => Err(needs_session()),
-                    _ => Ok(Destination { session: session.clone(), workspace: None, from: None }),
+                    _ => Ok(ItemDestination {
+                        session: session.clone(),
+                        workspace: None,
+                        from: None,
+                    }),
                 }
             }
-            MemoryPlace::Workspace(_) if !kind.is_lasting() => Err(needs_session()),
-            MemoryPlace::Workspace(workspace) => {
+            MemoryTarget::Workspace(_) if !kind.is_lasting() => Err(needs_session()),
+            MemoryTarget::Workspace(workspace) => {
                 let chars = workspace.chars().count();
                 if chars == 0 || chars > limits::WORKSPACE_CHARS_MAX {
                     let problem = format!("1 to {} characters", limits::WORKSPACE_CHARS_MAX);
                     return Err(ServiceError::invalid("workspace", problem));
                 }
-                let (session, _) = self.notebook(caller, workspace).await?;
-                Ok(Destination { session, workspace: Some(workspace.clone()), from: None })
+                let (session, _) = self.find_notebook(caller, workspace).await?;
+                Ok(ItemDestination { session, workspace: Some(workspace.clone()), from: None })
             }
         }
     }
 
     /// Returns the position of the item with that id if an earlier attempt of this call wrote it.
-    async fn written_before(
+    async fn find_earlier_write(
         &self,
         key: &SessionKey,
         id: &EventId,
@@ -201,7 +205,7 @@ impl Service {
             Err(error) if error.code == Code::SessionNotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let event = self.event_at(key, position).await?;
+        let event = self.read_event(key, position).await?;
         let known = event.and_then(|event| body::read::<MemoryBody>(&event.body));
         if known.is_some_and(|known| MemoryBody { from: None, ..known } == *wanted) {
             return Ok(Some(position));
@@ -217,7 +221,7 @@ impl Service {
     pub async fn save_skill(
         &self,
         caller: &Caller,
-        place: &MemoryPlace,
+        location: &MemoryTarget,
         skill: SkillRequest,
         key: Option<&BatchKey>,
     ) -> ServiceResult<Remembered> {
@@ -230,7 +234,7 @@ impl Service {
             ..RememberRequest::default()
         };
         // A skill's text is its description and body.
-        self.remember(caller, place, asked, key).await.map_err(|mut error| {
+        self.remember(caller, location, asked, key).await.map_err(|mut error| {
             if error.hint.field.as_deref() == Some("text") {
                 error.message = error.message.replacen("text", "body", 1);
                 error.hint.field = Some("body".to_owned());
@@ -240,7 +244,7 @@ impl Service {
     }
 }
 
-/// Checks whether an item may be superseded; the error contains the reason, or nothing for an
+/// Checks that an item may be superseded; the error contains the reason, or nothing for an
 /// unknown item.
 fn check_replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<String>> {
     let item = id.and_then(|id| facts.memory.get(id)).ok_or(None)?;
@@ -248,7 +252,7 @@ fn check_replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<S
         MemoryState::Current => return Ok(()),
         MemoryState::Forgotten(at) => format!("it was forgotten at {at}"),
         MemoryState::Ended(at) => format!("it ended with its context at {at}"),
-        MemoryState::Superseded(by) => match facts.memory.in_force(&item.id) {
+        MemoryState::Superseded(by) => match facts.memory.current_successor(&item.id) {
             Some(holds) if holds.is_current() => {
                 format!("it was superseded; {} holds in its place: supersede that one", holds.id)
             }
@@ -257,9 +261,8 @@ fn check_replaceable(facts: &Facts, id: Option<&EventId>) -> Result<(), Option<S
     }))
 }
 
-/// Validates a request and builds the body of the item.
-fn checked(asked: RememberRequest) -> ServiceResult<MemoryBody> {
-    kinds_of("kind", std::slice::from_ref(&asked.kind))?;
+fn validate_request(asked: RememberRequest) -> ServiceResult<MemoryBody> {
+    parse_kinds("kind", std::slice::from_ref(&asked.kind))?;
     let RememberRequest { text, kind, topic, tags, importance, name, supersedes } = asked;
     if text.trim().is_empty() {
         return Err(ServiceError::invalid("text", "it is empty"));
@@ -288,7 +291,6 @@ fn checked(asked: RememberRequest) -> ServiceResult<MemoryBody> {
     Ok(MemoryBody { kind, text, tags, topic, importance, name, supersedes, positions, from })
 }
 
-/// Rejects an invalid importance of an item or a mark.
 pub(super) fn check_importance(importance: Option<u8>) -> ServiceResult<()> {
     match importance {
         Some(importance) if !(1..=IMPORTANCE_MAX).contains(&importance) => {
@@ -298,10 +300,9 @@ pub(super) fn check_importance(importance: Option<u8>) -> ServiceResult<()> {
     }
 }
 
-/// Parses the kinds with these names.
-pub(super) fn kinds_of(field: &str, names: &[String]) -> ServiceResult<Vec<MemoryKind>> {
+pub(super) fn parse_kinds(field: &str, names: &[String]) -> ServiceResult<Vec<MemoryKind>> {
     let kind = |name: &String| {
-        MemoryKind::named(name).ok_or_else(|| {
+        MemoryKind::parse(name).ok_or_else(|| {
             let problem = "episodic, semantic, procedural or working is expected";
             ServiceError::invalid(field, problem)
         })
@@ -309,8 +310,7 @@ pub(super) fn kinds_of(field: &str, names: &[String]) -> ServiceResult<Vec<Memor
     names.iter().map(kind).collect()
 }
 
-/// Returns the id of an item that is written with a key.
-fn id_of(key: &BatchKey) -> EventId {
+fn item_id(key: &BatchKey) -> EventId {
     let context = "sessionlog v1 id of an item of memory";
     let hash = blake3::Hasher::new_derive_key(context).update(key.as_str().as_bytes()).finalize();
     let digits: String = hash.to_hex().chars().take(ID_DIGITS).collect();

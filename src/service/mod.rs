@@ -11,12 +11,13 @@ mod bind;
 mod chain;
 mod changes;
 mod checkpoints;
+mod compute;
 mod continuing;
+mod convert;
 mod copies;
 mod cursors;
 mod diff;
 mod directory;
-mod doubt;
 mod embedding;
 mod emit;
 mod error;
@@ -24,28 +25,27 @@ mod facts;
 mod find;
 mod flow;
 mod fork;
-mod given;
 mod graph;
 mod history;
+mod hit_doubts;
+mod hit_text;
 mod hits;
 mod hosted;
 mod indexing;
-mod kept;
-mod lasting;
+mod injected;
 mod links;
 mod marking;
 mod marks;
 mod memory;
+mod memory_budget;
+mod memory_items;
 mod monitor;
 mod names;
 mod notebook;
 mod notes;
-mod of_store;
 mod options;
 mod page;
 mod paging;
-mod past;
-mod places;
 mod point;
 mod quota;
 mod reading;
@@ -56,11 +56,10 @@ mod removal;
 mod research;
 mod restoring;
 mod retention;
-mod room;
 mod saving;
 mod search;
+mod session_summary;
 mod sessions;
-mod shown;
 mod slice;
 mod sources;
 mod starting;
@@ -75,58 +74,61 @@ mod via;
 mod views;
 mod wake;
 mod window;
+mod workspace_memory;
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
-pub use audit::Audit;
+pub use audit::AuditEntry;
 pub use chain::ChainLink;
 pub use checkpoints::NewCheckpoint;
-pub use continuing::{ContinueCall, Continued};
+pub use continuing::{ContinueCall, ContinueResult};
+pub use convert::hex;
 pub use embedding::{EmbedError, Embedder};
-pub use emit::Emitted;
-pub use error::{Candidate, Code, Hint, Next, NextCall, ServiceError, ServiceResult};
-pub use flow::{Flow, FlowAnswer, FlowRequest};
+pub use emit::EmitResult;
+pub use error::{
+    CandidateSession, Code, Hint, NextAction, ServiceError, ServiceResult, SuggestedCall,
+};
+pub use flow::{BatchFlow, FlowAnswer, FlowRequest};
 pub use fork::ForkCall;
-pub use history::{History, Left};
-pub use hosted::{WantedPair, run_by};
+pub use history::{History, UnfinishedSession};
+pub use hosted::{MetadataPair, agent_filter};
 pub use indexing::{IndexCounts, SearchOptions};
-pub use memory::MemoryPlace;
-pub use monitor::Monitor;
+pub use memory::MemoryTarget;
+pub use memory_budget::{BudgetFull, MemoryBudget, Reservation};
+pub use monitor::ContextLimits;
 pub use notebook::is_notebook;
-pub use of_store::hex;
 pub use options::ResearchOptions;
 pub use paging::PageInCall;
-pub use past::Past;
 pub use quota::Quotas;
 pub use recalling::RecallView;
-pub use recover::{RecoverCall, Recovered, RecoveredSession};
+pub use recover::{RecoverAnswer, RecoverCall, RecoveredSession};
 pub use research::RecordedStep;
 pub use restoring::RestoreOptions;
-pub use room::{Full, Held, Room};
+pub use session_summary::SessionSummary;
 pub use sessions::{SessionPage, SessionQuery};
-pub use slice::{Around, EventQuery, EventSlice, Follow, Step, Window};
+pub use slice::{AroundPoint, EventQuery, EventSlice, FollowStep, Follower, TimeWindow};
 pub use sources::SourcesAdded;
-pub use status::Status;
+pub use status::SessionStatus;
 pub use step::StepCall;
-pub use store_error::{way_to_room, without_room};
-pub use tool_cache::{Miss, REMEMBERED_TOKENS, ToolHit, ToolOutput};
-pub use values::session_id;
-pub use verify::AppendCounts;
-pub use via::{BoundBy, Remembered, Via};
-pub use wake::{TakeUp, TakenUp};
+pub use store_error::{disk_full_advice, disk_full_error};
+pub use tool_cache::{CacheMiss, REMEMBERED_TOKENS, ToolHit, ToolOutput};
+pub use values::parse_session_id;
+pub use verify::OperationCounts;
+pub use via::{BoundBy, ClientIdentity, LastUse};
+pub use wake::{ResumeCall, ResumeResult};
 pub use window::{WINDOW_TOKENS_MAX, WindowCall, WindowView};
 
 pub use crate::search::EntityKind;
 pub use crate::store::{
-    Appended, BEGAN_KEY, Change, ENDED_KEY, Gap, Health, NewSession, PlacedEvent, Receipt,
-    SessionInfo, TAIL_KEY,
+    AppendResult, BEGAN_KEY, ChainReceipt, ENDED_KEY, Health, NewSession, PlacedEvent, SessionGap,
+    SessionInfo, SessionUpdate, TAIL_KEY,
 };
 use crate::{
     access::PerTenant,
-    env::{Clock, host::processors},
+    env::{Clock, host::processor_count},
     event::{Fence, Origin, Scope, SessionId, SessionKey, Timestamp},
     store::{Store, StoreError, StoreResult},
 };
@@ -157,7 +159,7 @@ impl Caller {
 
 /// Counters of operations through the verbs since the process started.
 #[derive(Debug, Default)]
-struct Counters {
+struct OperationCounters {
     appends: AtomicU64,
     events: AtomicU64,
     bytes: AtomicU64,
@@ -172,21 +174,19 @@ struct Counters {
 pub struct Service {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
-    counters: Arc<Counters>,
+    counters: Arc<OperationCounters>,
     options: ResearchOptions,
-    monitor: Monitor,
+    monitor: ContextLimits,
     facts: Arc<facts::FactsCache>,
-    /// Memory budget of computations.
-    computations: Arc<Room>,
+    computations: Arc<MemoryBudget>,
     bindings: Arc<bind::Bindings>,
-    agents: Arc<agent::Agents>,
-    ledger: Arc<quota::Ledger>,
+    agents: Arc<agent::AgentStarts>,
+    ledger: Arc<quota::UsageLedger>,
     restoring: RestoreOptions,
     indexing: Arc<indexing::Indexing>,
     /// Vectors, if an embedder is configured.
-    embedding: Option<Arc<embedding::Embedding>>,
-    /// Compute slots.
-    places: Arc<places::Places>,
+    embedding: Option<Arc<embedding::EmbeddingTask>>,
+    compute: Arc<compute::ComputeSlots>,
     titles: Arc<titles::Titles>,
 }
 
@@ -195,15 +195,15 @@ impl Service {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
         let options = ResearchOptions::default();
-        let places = places::Places::beside_serving(Arc::clone(&clock), processors());
+        let compute = compute::ComputeSlots::for_processors(Arc::clone(&clock), processor_count());
         Self {
             store,
             clock,
             counters: Arc::default(),
             options,
-            monitor: Monitor::default(),
+            monitor: ContextLimits::default(),
             facts: Arc::new(facts::FactsCache::new(options)),
-            computations: Arc::new(Room::of_computations(
+            computations: Arc::new(MemoryBudget::for_computations(
                 options.held_bytes_max,
                 options.held_patience,
             )),
@@ -213,7 +213,7 @@ impl Service {
             restoring: RestoreOptions::default(),
             indexing: Arc::default(),
             embedding: None,
-            places,
+            compute,
             titles: Arc::default(),
         }
     }
@@ -225,13 +225,13 @@ impl Service {
         self.options = ResearchOptions { answer_bytes_max, ..options };
         self.facts = Arc::new(facts::FactsCache::new(options));
         self.computations =
-            Arc::new(Room::of_computations(options.held_bytes_max, options.held_patience));
+            Arc::new(MemoryBudget::for_computations(options.held_bytes_max, options.held_patience));
         self
     }
 
     /// Returns the service with other limits of a model's context window.
     #[must_use]
-    pub fn with_monitor(mut self, monitor: Monitor) -> Self {
+    pub fn with_monitor(mut self, monitor: ContextLimits) -> Self {
         self.monitor = monitor;
         self
     }
@@ -252,21 +252,24 @@ impl Service {
 
     /// Returns the service with a given number of compute slots.
     #[must_use]
-    pub fn with_places(mut self, at_once: usize) -> Self {
-        self.places = places::Places::new(Arc::clone(&self.clock), at_once);
+    pub fn with_compute_slots(mut self, at_once: usize) -> Self {
+        self.compute = compute::ComputeSlots::new(Arc::clone(&self.clock), at_once);
         self
     }
 
     /// Returns the service with storage quotas for tenants.
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl Into<PerTenant<Quotas>>) -> Self {
-        self.ledger = Arc::new(quota::Ledger::new(quotas.into()));
+        self.ledger = Arc::new(quota::UsageLedger::new(quotas.into()));
         self
     }
 
     /// Waits for a write for a limited time, because failing storage may block for longer; then the
     /// outcome is reported as unknown, and the write continues in the background.
-    async fn durable<T>(&self, write: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+    async fn await_durable<T>(
+        &self,
+        write: impl Future<Output = StoreResult<T>>,
+    ) -> StoreResult<T> {
         tokio::time::timeout(WRITE_PATIENCE, write).await.unwrap_or_else(|_| {
             let seconds = WRITE_PATIENCE.as_secs();
             let reason = format!("the storage has not answered for {seconds} s");
@@ -276,7 +279,7 @@ impl Service {
 
     /// Runs several steps in a separate task, which completes even if its caller stops waiting. A
     /// caller that waits for too long gets an unknown outcome.
-    async fn carried_out<T: Send + 'static>(
+    async fn run_to_completion<T: Send + 'static>(
         &self,
         work: impl Future<Output = ServiceResult<T>> + Send + 'static,
     ) -> ServiceResult<T> {
@@ -288,7 +291,7 @@ impl Service {
             error.hint.retryable = true;
             Err(error)
         };
-        let done = tokio::time::timeout(WRITE_PATIENCE, in_a_task(work)).await;
+        let done = tokio::time::timeout(WRITE_PATIENCE, spawn_and_wait(work)).await;
         done.unwrap_or_else(under_way)
     }
 
@@ -306,7 +309,7 @@ impl Service {
 }
 
 /// Runs a future in a task that outlives its caller.
-async fn in_a_task<T: Send + 'static>(
+async fn spawn_and_wait<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
     let done = tokio::spawn(task).await;

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{ServiceError, ServiceResult};
-use crate::projection::{Level, ReportedUsage};
+use crate::projection::{ContextLevel, ReportedUsage};
 
 /// Session metadata that overrides the settings, each with a description of its values.
 const LIMIT: (&str, &str) = ("token_limit", "a whole number of tokens");
@@ -14,7 +14,7 @@ const MARGIN: (&str, &str) = ("token_margin", "a whole number of tokens");
 
 /// Limits of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Monitor {
+pub struct ContextLimits {
     /// Size of the model's context in tokens; default 200 000. Set for another model.
     pub limit: u64,
     /// Percent of the limit from which the context should be reduced; default 75.
@@ -23,23 +23,23 @@ pub struct Monitor {
     pub margin: u64,
 }
 
-impl Default for Monitor {
+impl Default for ContextLimits {
     fn default() -> Self {
         Self { limit: 200_000, threshold_percent: 75, margin: 100 }
     }
 }
 
-impl Monitor {
+impl ContextLimits {
     /// Returns the limits of a session: those of its metadata, with these as defaults.
     #[must_use]
     pub fn with_metadata(self, metadata: &BTreeMap<String, String>) -> Self {
-        let said = |(name, _): (&str, &str)| metadata.get(name);
+        let value = |(name, _): (&str, &str)| metadata.get(name);
         Self {
-            limit: said(LIMIT).and_then(|text| text.parse().ok()).unwrap_or(self.limit),
-            threshold_percent: said(THRESHOLD)
-                .and_then(|text| percent(text))
+            limit: value(LIMIT).and_then(|text| text.parse().ok()).unwrap_or(self.limit),
+            threshold_percent: value(THRESHOLD)
+                .and_then(|text| parse_percent(text))
                 .unwrap_or(self.threshold_percent),
-            margin: said(MARGIN).and_then(|text| text.parse().ok()).unwrap_or(self.margin),
+            margin: value(MARGIN).and_then(|text| text.parse().ok()).unwrap_or(self.margin),
         }
     }
 
@@ -47,11 +47,11 @@ impl Monitor {
     ///
     /// # Errors
     /// `invalid_request` naming the pair.
-    pub(super) fn check(name: &str, value: &str) -> ServiceResult<()> {
+    pub(super) fn check_metadata(name: &str, value: &str) -> ServiceResult<()> {
         let wanted = [LIMIT, THRESHOLD, MARGIN].into_iter().find(|(known, _)| *known == name);
         let fits = match name {
             _ if wanted.is_none() => true,
-            name if name == THRESHOLD.0 => percent(value).is_some(),
+            name if name == THRESHOLD.0 => parse_percent(value).is_some(),
             _ => value.parse::<u64>().is_ok(),
         };
         match wanted {
@@ -71,23 +71,23 @@ impl Monitor {
 
     /// Returns the number of tokens at which the context is full.
     #[must_use]
-    pub fn full(&self) -> u64 {
+    pub fn full_tokens(&self) -> u64 {
         self.limit.saturating_sub(self.margin)
     }
 
     /// Returns the level reached by a number of tokens; `None` without a limit.
     #[must_use]
-    pub fn level(&self, tokens: u64) -> Option<Level> {
+    pub fn level(&self, tokens: u64) -> Option<ContextLevel> {
         match tokens {
             _ if self.limit == 0 => None,
-            tokens if tokens >= self.full() => Some(Level::Limit),
-            tokens if tokens >= self.threshold() => Some(Level::Threshold),
+            tokens if tokens >= self.full_tokens() => Some(ContextLevel::Limit),
+            tokens if tokens >= self.threshold() => Some(ContextLevel::Threshold),
             _ => None,
         }
     }
 
     /// Returns the level that was crossed but not recorded yet, with the tokens that crossed it.
-    pub(super) fn crossed(&self, usage: &ReportedUsage) -> Option<(Level, u64)> {
+    pub(super) fn crossed_level(&self, usage: &ReportedUsage) -> Option<(ContextLevel, u64)> {
         let tokens = usage.latest?.tokens;
         let level = self.level(tokens)?;
         let recorded = usage.recorded.map(|(level, _)| level);
@@ -99,13 +99,12 @@ impl Monitor {
 
     /// Returns the default tokens of a window: below the limit, with space for the next response.
     #[must_use]
-    pub fn room(&self) -> usize {
-        usize::try_from(self.threshold().min(self.full())).unwrap_or(usize::MAX)
+    pub fn window_tokens(&self) -> usize {
+        usize::try_from(self.threshold().min(self.full_tokens())).unwrap_or(usize::MAX)
     }
 }
 
-/// Parses a share from 0 to 1 into percent.
-fn percent(text: &str) -> Option<u64> {
+fn parse_percent(text: &str) -> Option<u64> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share))?;
     // Token counts are estimates: a hundredth is precise enough.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 100")]
@@ -121,7 +120,11 @@ mod tests {
         projection::usage::RequestTokens,
     };
 
-    fn usage(recorded: Option<Level>, least_since: Option<u64>, tokens: u64) -> ReportedUsage {
+    fn usage(
+        recorded: Option<ContextLevel>,
+        least_since: Option<u64>,
+        tokens: u64,
+    ) -> ReportedUsage {
         let report = RequestTokens { position: Position(9), at: Timestamp(0), tokens };
         let recorded = recorded.map(|level| (level, Position(5)));
         ReportedUsage { latest: Some(report), recorded, least_since, ..ReportedUsage::default() }
@@ -129,9 +132,9 @@ mod tests {
 
     #[test]
     fn a_level_is_reported_once_until_the_context_falls_below_it() {
-        let monitor = Monitor { limit: 1_000, threshold_percent: 75, margin: 100 };
-        let (low, high) = (Level::Threshold, Level::Limit);
-        for (told, least_since, tokens, expected) in [
+        let monitor = ContextLimits { limit: 1_000, threshold_percent: 75, margin: 100 };
+        let (low, high) = (ContextLevel::Threshold, ContextLevel::Limit);
+        for (recorded, least_since, tokens, expected) in [
             (None, Some(700), 700, None),
             (None, Some(750), 750, Some(low)),
             (None, Some(900), 900, Some(high)),
@@ -143,10 +146,12 @@ mod tests {
             (Some(high), Some(800), 950, Some(high)),
             (Some(high), Some(910), 950, None),
         ] {
-            let found = monitor.crossed(&usage(told, least_since, tokens)).map(|(level, _)| level);
-            assert_eq!(found, expected, "{told:?} {least_since:?} {tokens}");
+            let found = monitor
+                .crossed_level(&usage(recorded, least_since, tokens))
+                .map(|(level, _)| level);
+            assert_eq!(found, expected, "{recorded:?} {least_since:?} {tokens}");
         }
-        let none = Monitor { limit: 0, ..monitor };
-        assert_eq!(none.crossed(&usage(None, None, u64::MAX)), None);
+        let none = ContextLimits { limit: 0, ..monitor };
+        assert_eq!(none.crossed_level(&usage(None, None, u64::MAX)), None);
     }
 }

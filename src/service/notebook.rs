@@ -4,7 +4,7 @@
 //! and does not expire. It must not interpret its content.
 
 use super::{
-    Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::unwritten,
+    Caller, Code, RESERVED_METADATA, Service, ServiceError, ServiceResult, store_error::write_error,
 };
 use crate::{
     event::{SessionId, limits, text::clip},
@@ -19,7 +19,7 @@ const DIGITS: usize = 32;
 const IDS: u8 = 8;
 
 /// Returns an id of a workspace's notebook, the same in every scope.
-fn notebook_of(workspace: &str, number: u8) -> SessionId {
+fn notebook_id(workspace: &str, number: u8) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 notebook of a workspace");
     let hash = hasher.update(&[number]).update(workspace.as_bytes()).finalize();
     let digits: String = hash.to_hex().chars().take(DIGITS).collect();
@@ -27,11 +27,11 @@ fn notebook_of(workspace: &str, number: u8) -> SessionId {
 }
 
 /// Returns the metadata name with which an empty session points to a notebook's id.
-fn pointer() -> String {
+fn pointer_name() -> String {
     format!("{RESERVED_METADATA}notebook")
 }
 
-pub(super) fn title_of(workspace: &str) -> String {
+pub(super) fn notebook_title(workspace: &str) -> String {
     clip(&format!("Notebook of {workspace}"), limits::TITLE_CHARS_MAX)
 }
 
@@ -41,8 +41,7 @@ pub fn is_notebook(session: &SessionId) -> bool {
     is_hex_id(session, PREFIX, DIGITS)
 }
 
-/// Returns the filter that excludes notebooks.
-pub(super) fn no_notebook() -> Criterion {
+pub(super) fn exclude_notebooks() -> Criterion {
     Criterion::negate(Criterion::HexId(PREFIX.to_owned(), DIGITS))
 }
 
@@ -50,7 +49,7 @@ pub(super) fn no_notebook() -> Criterion {
 ///
 /// # Errors
 /// `invalid_request`.
-pub(super) fn refuse_reserved(session: &SessionId) -> ServiceResult<()> {
+pub(super) fn check_not_notebook(session: &SessionId) -> ServiceResult<()> {
     if is_notebook(session) {
         return Err(ServiceError::invalid("id", "ids of this form are those of notebooks")
             .action("choose another id, or write to the memory of the workspace"));
@@ -59,21 +58,21 @@ pub(super) fn refuse_reserved(session: &SessionId) -> ServiceResult<()> {
 }
 
 impl Service {
-    /// Returns the id of a workspace's notebook, and whether it exists.
+    /// Returns the id of a workspace's notebook; true if it exists.
     ///
     /// # Errors
     /// `limit_reached` if too many were erased recently, and those of the store.
-    pub(super) async fn notebook(
+    pub(super) async fn find_notebook(
         &self,
         caller: &Caller,
         workspace: &str,
     ) -> ServiceResult<(SessionId, bool)> {
         let mut free = None;
         for number in 0..IDS {
-            let session = notebook_of(workspace, number);
+            let session = notebook_id(workspace, number);
             match self.store.info(&caller.key(&session)).await {
                 Ok(info) => {
-                    if let Some(found) = self.pointed_notebook(caller, info, workspace).await? {
+                    if let Some(found) = self.resolve_notebook(caller, info, workspace).await? {
                         return Ok((found, true));
                     }
                 }
@@ -91,16 +90,16 @@ impl Service {
     }
 
     /// Returns all notebooks of a workspace: several if one was deleted and restored later.
-    pub(super) async fn notebooks(
+    pub(super) async fn list_notebooks(
         &self,
         caller: &Caller,
         workspace: &str,
     ) -> ServiceResult<Vec<SessionId>> {
         let mut found = Vec::new();
         for number in 0..IDS {
-            let session = notebook_of(workspace, number);
+            let session = notebook_id(workspace, number);
             match self.store.info(&caller.key(&session)).await.map_err(ServiceError::from) {
-                Ok(info) => found.extend(self.pointed_notebook(caller, info, workspace).await?),
+                Ok(info) => found.extend(self.resolve_notebook(caller, info, workspace).await?),
                 Err(error) if error.code.is_gone() => {}
                 Err(error) => return Err(error),
             }
@@ -110,7 +109,7 @@ impl Service {
 
     /// Returns the notebook that a session is or points to, if it belongs to the workspace: it may
     /// have been moved to another.
-    async fn pointed_notebook(
+    async fn resolve_notebook(
         &self,
         caller: &Caller,
         info: SessionInfo,
@@ -120,7 +119,7 @@ impl Service {
         if !is_of(&info) {
             return Ok(None);
         }
-        let Some(notebook) = info.metadata.get(&pointer()) else {
+        let Some(notebook) = info.metadata.get(&pointer_name()) else {
             return Ok(Some(info.key.session));
         };
         let Ok(notebook) = SessionId::new(notebook) else { return Ok(None) };
@@ -132,40 +131,40 @@ impl Service {
     }
 
     /// Creates pointers in a workspace to a notebook that is about to be moved to it.
-    pub(super) async fn point_at_notebook(
+    pub(super) async fn create_notebook_pointer(
         &self,
         caller: &Caller,
         notebook: &SessionId,
         workspace: &str,
     ) -> ServiceResult<()> {
         let moved = self.store.info(&caller.key(notebook)).await?;
-        if moved.metadata.contains_key(&pointer()) {
+        if moved.metadata.contains_key(&pointer_name()) {
             return Ok(());
         }
         for number in 0..IDS {
-            let id = notebook_of(workspace, number);
+            let id = notebook_id(workspace, number);
             if id == *notebook {
                 return Ok(());
             }
             let new = NewSession {
                 id: Some(id.clone()),
-                title: Some(title_of(workspace)),
+                title: Some(notebook_title(workspace)),
                 workspace: Some(workspace.to_owned()),
-                metadata: [(pointer(), notebook.to_string())].into(),
+                metadata: [(pointer_name(), notebook.to_string())].into(),
                 ttl_seconds: Some(0),
                 ..NewSession::default()
             };
             match self.store.info(&caller.key(&id)).await {
-                Ok(info) if info.metadata.get(&pointer()) == Some(&notebook.to_string()) => {
+                Ok(info) if info.metadata.get(&pointer_name()) == Some(&notebook.to_string()) => {
                     return Ok(());
                 }
                 Err(StoreError::SessionNotFound { .. }) => {
-                    self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
-                    match self.durable(self.store.create(&caller.scope, new)).await {
+                    self.reserve_quota(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+                    match self.await_durable(self.store.create(&caller.scope, new)).await {
                         Ok(_) => return Ok(()),
                         // Another caller created it concurrently.
                         Err(StoreError::SessionExists { .. }) => {}
-                        Err(error) => return Err(unwritten(error)),
+                        Err(error) => return Err(write_error(error)),
                     }
                 }
                 _ => {}
@@ -182,15 +181,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_workspace_has_a_separate_notebook() {
-        let one = notebook_of("/work/bank", 0);
-        assert!(is_notebook(&one) && one == notebook_of("/work/bank", 0), "{one}");
-        assert_ne!(one, notebook_of("/work/bank/", 0));
-        assert_ne!(one, notebook_of("/work/bank", 1));
+    fn notebook_ids_differ_by_workspace_and_clients_cannot_create_them() {
+        let one = notebook_id("/work/bank", 0);
+        assert!(is_notebook(&one) && one == notebook_id("/work/bank", 0), "{one}");
+        assert_ne!(one, notebook_id("/work/bank/", 0));
+        assert_ne!(one, notebook_id("/work/bank", 1));
         for other in ["notebook", "notebook.2026", &one.as_str().to_uppercase(), "trip"] {
             let other = SessionId::new(other).expect("an id");
-            assert!(!is_notebook(&other) && refuse_reserved(&other).is_ok(), "{other}");
+            assert!(!is_notebook(&other) && check_not_notebook(&other).is_ok(), "{other}");
         }
-        assert_eq!(refuse_reserved(&one).expect_err("reserved").code, Code::InvalidRequest);
+        assert_eq!(check_not_notebook(&one).expect_err("reserved").code, Code::InvalidRequest);
     }
 }

@@ -3,11 +3,11 @@
 
 use std::{collections::HashSet, sync::Arc};
 
-use super::{Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{Code, Service, ServiceError, ServiceResult, store_error::write_error};
 use crate::{
     event::{Fence, Lsn, NewNote, SessionKey, Timestamp},
     projection::checkpoints::{self, CheckpointBody, Checkpoints, State},
-    store::{Notes, SessionInfo},
+    store::{NotesQuery, SessionInfo},
 };
 
 /// Maximum number of notes read at once while a state is built.
@@ -26,14 +26,14 @@ impl Service {
         // Deleting a cursor uses no quota.
         if note.position.is_some() || note.kind.is_checkpoint() {
             let bytes = note.name.len() + note.body.len();
-            self.room_for(&key.scope.tenant, 0, 1, bytes).await?;
+            self.reserve_quota(&key.scope.tenant, 0, 1, bytes).await?;
         }
-        self.durable(self.store.note(key, fence, note)).await.map_err(unwritten)?;
+        self.await_durable(self.store.write_note(key, fence, note)).await.map_err(write_error)?;
         Ok(())
     }
 
     /// Runs `look` on the current notes of a session.
-    pub(super) async fn notes_now<T>(
+    pub(super) async fn peek_notes<T>(
         &self,
         key: &SessionKey,
         look: impl FnOnce(&Checkpoints, &SessionInfo) -> T + Send,
@@ -44,7 +44,11 @@ impl Service {
 
     /// Builds the state from the notes with these numbers, in order; notes of other chains between
     /// them are skipped.
-    pub(super) async fn state_of(&self, key: &SessionKey, chain: &[Lsn]) -> ServiceResult<State> {
+    pub(super) async fn build_state(
+        &self,
+        key: &SessionKey,
+        chain: &[Lsn],
+    ) -> ServiceResult<State> {
         let mut state = State::new();
         let (Some(first), Some(last)) = (chain.first(), chain.last()) else { return Ok(state) };
         let wanted: HashSet<Lsn> = chain.iter().copied().collect();
@@ -52,7 +56,7 @@ impl Service {
         let mut found = 0;
         while after < *last {
             let notes_max = if chain.len() == 1 { 1 } else { READ_NOTES };
-            let read = Notes { after, notes_max, bytes_max: READ_BYTES };
+            let read = NotesQuery { after, notes_max, bytes_max: READ_BYTES };
             let notes = self.store.notes(key, read).await?;
             let Some(end) = notes.last() else { break };
             after = end.number;
@@ -71,8 +75,8 @@ impl Service {
         Ok(state)
     }
 
-    /// Like [`Self::state_of`], cached for the next read or append of the chain.
-    pub(super) async fn state_at(
+    /// Returns the state built from these notes, cached for the next read or append of the chain.
+    pub(super) async fn get_state(
         &self,
         key: &SessionKey,
         chain: &[Lsn],
@@ -87,20 +91,19 @@ impl Service {
         if let Some(state) = known {
             return Ok(state);
         }
-        let state = Arc::new(self.state_of(key, chain).await?);
-        self.keep_state(key, last, &state).await?;
+        let state = Arc::new(self.build_state(key, chain).await?);
+        self.cache_state(key, last, &state).await?;
         Ok(state)
     }
 
-    /// Caches the state at the checkpoint with a note's number.
-    pub(super) async fn keep_state(
+    pub(super) async fn cache_state(
         &self,
         key: &SessionKey,
         number: Lsn,
         state: &Arc<State>,
     ) -> ServiceResult<()> {
         // A parsed tree takes several times as much memory as its text.
-        let bytes = 4 * text_of(state).len();
+        let bytes = 4 * to_json_text(state).len();
         let kept = (number, Arc::clone(state), bytes);
         self.with_notes(key, self.store.info(key).await, |_, all| all.state = Some(kept)).await
     }
@@ -113,7 +116,11 @@ pub(super) fn uncertain_until(info: &SessionInfo) -> Option<Timestamp> {
 }
 
 /// Adds advice to an error about an unknown name, which may be among accepted losses.
-pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> ServiceError {
+pub(super) fn with_name_advice(
+    error: ServiceError,
+    info: &SessionInfo,
+    action: &str,
+) -> ServiceError {
     match uncertain_until(info) {
         None => error.action(action),
         Some(_) => {
@@ -122,7 +129,6 @@ pub(super) fn unnamed(error: ServiceError, info: &SessionInfo, action: &str) -> 
     }
 }
 
-/// Encodes an object as JSON.
-pub(super) fn text_of(object: &State) -> String {
+pub(super) fn to_json_text(object: &State) -> String {
     serde_json::to_string(object).expect("an object of JSON values is JSON")
 }

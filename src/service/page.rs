@@ -18,7 +18,7 @@ pub(super) fn page_limit(limit: Option<usize>) -> ServiceResult<usize> {
 }
 
 /// Encodes `kind`, a version and the parts in hexadecimal, opaque to clients.
-pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
+pub(super) fn encode(kind: &str, parts: &[&str]) -> String {
     let text = format!("{kind}1 {}", parts.join(" "));
     text.bytes().fold(String::with_capacity(text.len() * 2), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
@@ -26,8 +26,8 @@ pub(super) fn seal(kind: &str, parts: &[&str]) -> String {
     })
 }
 
-/// Decodes the `N` parts sealed under `kind`.
-pub(super) fn open<const N: usize>(kind: &str, page: &str) -> ServiceResult<[String; N]> {
+/// Decodes the `N` parts encoded under `kind`.
+pub(super) fn decode<const N: usize>(kind: &str, page: &str) -> ServiceResult<[String; N]> {
     let refused = || {
         ServiceError::invalid("page", "this is no page of this listing")
             .action("send next_page of the answer before, unchanged, or leave page out")
@@ -52,13 +52,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_cursor_opens_only_under_the_kind_it_was_sealed_with() {
-        let page = seal("e", &["asc", "17", ""]);
-        assert_eq!(open::<3>("e", &page), Ok(["asc".into(), "17".into(), String::new()]));
-        assert!(open::<2>("e", &page).is_err());
-        assert!(open::<3>("s", &page).is_err());
+    fn a_page_cursor_decodes_only_under_the_kind_it_was_encoded_with() {
+        let page = encode("e", &["asc", "17", ""]);
+        assert_eq!(decode::<3>("e", &page), Ok(["asc".into(), "17".into(), String::new()]));
+        assert!(decode::<2>("e", &page).is_err());
+        assert!(decode::<3>("s", &page).is_err());
         for bad in ["", "6", "zz", "é", "+f", &page[1..]] {
-            assert!(open::<3>("e", bad).is_err(), "{bad:?}");
+            assert!(decode::<3>("e", bad).is_err(), "{bad:?}");
         }
     }
 }

@@ -2,11 +2,11 @@
 //! budget, and names the rest. It must not write, except for a record of what a model received.
 
 use super::{
-    Caller, Code, MemoryPlace, Service, ServiceError, ServiceResult,
-    added::event,
-    room::HELD_FOR_A_BYTE,
-    search::{SEARCH_BYTES, Within},
-    shown::shown_text,
+    Caller, Code, MemoryTarget, Service, ServiceError, ServiceResult,
+    added::new_event,
+    hit_text::full_text,
+    memory_budget::HELD_FOR_A_BYTE,
+    search::{SEARCH_BYTES, SearchLimits},
 };
 use crate::{
     api::{
@@ -20,7 +20,7 @@ use crate::{
         body::{self, MemoryBody, PagedBlockBody, PagedInBody},
     },
     search::EventText,
-    store::{Fill, Read},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Default, minimum and maximum tokens of a response.
@@ -46,7 +46,7 @@ const FRAME_TOKENS: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub struct PageInCall {
     /// Memory in which the ids are looked up, and the session of a range that names none.
-    pub place: Option<MemoryPlace>,
+    pub place: Option<MemoryTarget>,
     /// Ids of items of memory.
     pub ids: Vec<EventId>,
     /// Ranges of events.
@@ -80,30 +80,30 @@ impl Service {
         }
         let mut paged = PagedInAnswer { trust: TRUST.to_owned(), ..PagedInAnswer::default() };
         for id in &call.ids {
-            let block = self.item_block(caller, call.place.as_ref(), id).await?;
-            paged = self.with_block(caller, paged, block, tokens_max).await?;
+            let block = self.read_item_block(caller, call.place.as_ref(), id).await?;
+            paged = self.add_block(caller, paged, block, tokens_max).await?;
         }
         for (session, range) in &call.ranges {
             let own = match &call.place {
-                Some(MemoryPlace::Session(session)) => Some(session),
+                Some(MemoryTarget::Session(session)) => Some(session),
                 _ => None,
             };
             let session = session
                 .as_ref()
                 .or(own)
                 .ok_or_else(|| ServiceError::invalid("ranges", "a range needs its session"))?;
-            if let Some(MemoryPlace::Workspace(workspace)) = &call.place
+            if let Some(MemoryTarget::Workspace(workspace)) = &call.place
                 && !self.is_in_workspace(caller, workspace, session).await
             {
-                return Err(Self::none_in(workspace, Some(session)));
+                return Err(Self::no_session_error(workspace, Some(session)));
             }
-            let block = self.range_block(caller, session, *range).await?;
-            paged = self.with_block(caller, paged, block, tokens_max).await?;
+            let block = self.read_range_block(caller, session, *range).await?;
+            paged = self.add_block(caller, paged, block, tokens_max).await?;
         }
         if let Some(words) = call.query {
-            let (blocks, workspaces) = self.found_blocks(caller, call.place, words).await?;
+            let (blocks, workspaces) = self.search_blocks(caller, call.place, words).await?;
             for block in blocks {
-                paged = self.with_block(caller, paged, block, tokens_max).await?;
+                paged = self.add_block(caller, paged, block, tokens_max).await?;
             }
             paged.workspaces = workspaces;
         }
@@ -111,7 +111,7 @@ impl Service {
     }
 
     /// Adds a block; the tokens of a long one are counted in a compute slot.
-    async fn with_block(
+    async fn add_block(
         &self,
         caller: &Caller,
         mut paged: PagedInAnswer,
@@ -120,15 +120,15 @@ impl Service {
     ) -> ServiceResult<PagedInAnswer> {
         let is_short = block.text.len() <= SHORT_BYTES;
         let add = move || {
-            add(&mut paged, block, tokens_max);
+            push_block(&mut paged, block, tokens_max);
             paged
         };
-        if is_short { Ok(add()) } else { self.computed_again(&caller.scope.tenant, add).await }
+        if is_short { Ok(add()) } else { self.compute_unlimited(&caller.scope.tenant, add).await }
     }
 
     /// Records in a model's session that it received these blocks, if there are any. A failure to
     /// record does not fail the call.
-    pub async fn note_paged_in(
+    pub async fn record_paged_in(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -149,7 +149,7 @@ impl Service {
             by: "model".to_owned(),
             query,
         };
-        let events = [event(kinds::MEMORY_PAGED_IN, caller.origin, body::write(&body))];
+        let events = [new_event(kinds::MEMORY_PAGED_IN, caller.origin, body::write(&body))];
         let batch = Batch { events: events.into(), ..Batch::default() };
         if let Err(error) = self.append(caller, session, batch, false).await {
             tracing::debug!(%error, "what a model was given is not noted");
@@ -157,32 +157,32 @@ impl Service {
     }
 
     /// Returns the events that a query finds, best first, and the workspaces that it names.
-    async fn found_blocks(
+    async fn search_blocks(
         &self,
         caller: &Caller,
-        place: Option<MemoryPlace>,
+        place: Option<MemoryTarget>,
         q: String,
     ) -> ServiceResult<(Vec<MemoryBlock>, Vec<String>)> {
         let (session, workspace) = match place {
-            Some(MemoryPlace::Session(session)) => (Some(session.to_string()), None),
-            Some(MemoryPlace::Workspace(workspace)) => (None, Some(workspace)),
+            Some(MemoryTarget::Session(session)) => (Some(session.to_string()), None),
+            Some(MemoryTarget::Workspace(workspace)) => (None, Some(workspace)),
             None => (None, None),
         };
         let limit = Some(HITS_MAX);
         let asked = SearchBody { q, session, workspace, limit, ..SearchBody::default() };
         let tenant = &caller.scope.tenant;
-        let mut room = Some(self.room(tenant, SEARCH_BYTES).await?);
+        let mut room = Some(self.reserve_memory(tenant, SEARCH_BYTES).await?);
         let (mut blocks, mut bytes) = (Vec::new(), SEARCH_BYTES);
-        let found = self.searched(caller, &asked, Within::default(), false).await?.answer;
+        let found = self.run_search(caller, &asked, SearchLimits::default(), false).await?.answer;
         for hit in found.hits {
-            let event = self.event_at(&caller.key(&hit.session), hit.position).await?;
+            let event = self.read_event(&caller.key(&hit.session), hit.position).await?;
             let Some(event) = event else { continue };
             bytes += event.body.len();
-            self.computations.fit(tenant, &mut room, bytes)?;
+            self.computations.resize(tenant, &mut room, bytes)?;
             let memory = hit.memory;
             let item = memory.is_some().then(|| body::read::<MemoryBody>(&event.body)).flatten();
-            let said = || EventText::from_event(&event).text.trim().to_owned();
-            let text = item.map_or_else(said, |item| item.text);
+            let event_text = || EventText::from_event(&event).text.trim().to_owned();
+            let text = item.map_or_else(event_text, |item| item.text);
             let kind = memory.as_ref().map(|memory| memory.kind.clone());
             blocks.push(MemoryBlock {
                 session: hit.session,
@@ -199,15 +199,15 @@ impl Service {
         Ok((blocks, found.workspaces))
     }
 
-    async fn item_block(
+    async fn read_item_block(
         &self,
         caller: &Caller,
-        place: Option<&MemoryPlace>,
+        place: Option<&MemoryTarget>,
         id: &EventId,
     ) -> ServiceResult<MemoryBlock> {
         let problem = "ids are those of a session or of a workspace: name one";
         let place = place.ok_or_else(|| ServiceError::invalid("session", problem))?;
-        let kept = self.kept_item(caller, place, id).await?;
+        let kept = self.find_item(caller, place, id).await?;
         if matches!(kept.item.state, MemoryState::Forgotten(_)) {
             let message = format!("the item {id} was forgotten");
             return Err(ServiceError::new(Code::EventNotFound, message)
@@ -227,7 +227,7 @@ impl Service {
         })
     }
 
-    async fn range_block(
+    async fn read_range_block(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -237,28 +237,29 @@ impl Service {
             let problem = format!("a range has 1 to {EVENTS_MAX} events");
             return Err(ServiceError::invalid("ranges", problem));
         }
-        let read = Read {
+        let read = ReadRequest {
             range,
             events_max: EVENTS_MAX,
             bytes_max: EVENTS_BYTES,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         let key = caller.key(session);
-        self.store.used(&key).await?;
-        let _room = self.room(&caller.scope.tenant, HELD_FOR_A_BYTE * EVENTS_BYTES).await?;
+        self.store.use_session(&key).await?;
+        let _memory =
+            self.reserve_memory(&caller.scope.tenant, HELD_FOR_A_BYTE * EVENTS_BYTES).await?;
         let slice = self.store.read(&key, read).await?;
         let events = slice.events;
         let line = |event: &Event| {
             pace::steps(LINE_STEPS + event.body.len() / BYTES_OF_A_STEP);
-            match shown_text(event) {
+            match full_text(event) {
                 words if words.is_empty() => String::new(),
                 words => format!("{} {}: {words}\n", event.position, event.kind),
             }
         };
         let at = events.first().map_or_else(|| self.now(), |event| event.processed_at);
         let lines = move || events.iter().map(line).collect();
-        let text = self.computed_again(&caller.scope.tenant, lines).await?;
+        let text = self.compute_unlimited(&caller.scope.tenant, lines).await?;
         Ok(MemoryBlock {
             session: session.clone(),
             range: slice.covered,
@@ -274,7 +275,7 @@ impl Service {
 }
 
 /// Adds a block, or only its name if it exceeds the budget.
-fn add(paged: &mut PagedInAnswer, mut block: MemoryBlock, tokens_max: usize) {
+fn push_block(paged: &mut PagedInAnswer, mut block: MemoryBlock, tokens_max: usize) {
     let tokens = Tokenizer::O200k.count(&block.text) + FRAME_TOKENS;
     block.tokens = tokens as u64;
     if paged.tokens + block.tokens > tokens_max as u64 {

@@ -11,45 +11,45 @@ impl Service {
     ///
     /// # Errors
     /// `point_not_found`, and those of the session.
-    pub async fn resolve(
+    pub async fn resolve_point(
         &self,
         caller: &Caller,
         session: &SessionId,
         point: &Point,
     ) -> ServiceResult<Position> {
         let key = caller.key(session);
-        let tail = self.store.used(&key).await?.tail;
-        self.position_of(&key, point, tail).await
+        let tail = self.store.use_session(&key).await?.tail;
+        self.resolve_position(&key, point, tail).await
     }
 
     /// Returns the position as of which a view is built: that of the point, or the tail.
-    pub(super) async fn as_of(
+    pub(super) async fn view_position(
         &self,
         key: &SessionKey,
         at: Option<&Point>,
     ) -> ServiceResult<Position> {
-        let tail = self.store.used(key).await?.tail;
+        let tail = self.store.use_session(key).await?.tail;
         match at {
-            Some(point) => Ok(self.end_of(key, point, tail).await?.min(tail)),
+            Some(point) => Ok(self.resolve_end(key, point, tail).await?.min(tail)),
             None => Ok(tail),
         }
     }
 
     /// Returns the end of the past that a point names: after its step, before any other event.
-    pub(super) async fn end_of(
+    pub(super) async fn resolve_end(
         &self,
         key: &SessionKey,
         point: &Point,
         tail: Position,
     ) -> ServiceResult<Position> {
         let Point::Step { number, branch } = point else {
-            return self.position_of(key, point, tail).await;
+            return self.resolve_position(key, point, tail).await;
         };
         let step = self.step_extent(key, *number, branch.as_deref()).await?;
         step.map(|step| step.to).ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
-    pub(super) async fn position_of(
+    pub(super) async fn resolve_position(
         &self,
         key: &SessionKey,
         point: &Point,
@@ -61,24 +61,23 @@ impl Service {
             Point::BeforeEnd(count) => Some(tail.minus(*count)),
             Point::Event(id) => self.store.find(key, id).await?,
             Point::Time(time) => Some(self.store.find_time(key, *time).await?),
-            Point::Action { kind, nth } => self.nth_last(key, kind, *nth, tail).await?,
+            Point::Action { kind, nth } => self.find_nth_last(key, kind, *nth, tail).await?,
             Point::Step { number, branch } => {
                 let step = self.step_extent(key, *number, branch.as_deref()).await?;
                 step.map(|step| step.from)
             }
             Point::Checkpoint(name) => {
                 let at = |notes: &Checkpoints| Some(notes.find(name)?.position);
-                self.notes_now(key, |notes, _| at(notes)).await?
+                self.peek_notes(key, |notes, _| at(notes)).await?
             }
             Point::Cursor(name) => {
                 let at = |notes: &Checkpoints| Some(notes.cursor(name)?.position);
-                self.notes_now(key, |notes, _| at(notes)).await?
+                self.peek_notes(key, |notes, _| at(notes)).await?
             }
         };
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
-    /// Returns the positions of a step.
     async fn step_extent(
         &self,
         key: &SessionKey,
@@ -86,7 +85,7 @@ impl Service {
         branch: Option<&str>,
     ) -> ServiceResult<Option<Range>> {
         let look = |facts: &Facts| {
-            let at = facts.research.find(number, branch)?;
+            let at = facts.research.find_step(number, branch)?;
             let step = facts.research.steps().get(at)?;
             Some(Range::new(step.position, step.extent.to.max(step.position.plus(1))))
         };

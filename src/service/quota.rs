@@ -34,7 +34,7 @@ pub struct Quotas {
 
 /// Counted usage of tenants.
 #[derive(Default)]
-pub(super) struct Ledger {
+pub(super) struct UsageLedger {
     quotas: PerTenant<Quotas>,
     by_tenant: RwLock<HashMap<TenantId, Arc<TenantCounts>>>,
 }
@@ -47,15 +47,15 @@ struct TenantCounts {
     counted: Mutex<Option<Duration>>,
 }
 
-impl Ledger {
+impl UsageLedger {
     pub(super) fn new(quotas: PerTenant<Quotas>) -> Self {
         Self { quotas, by_tenant: RwLock::default() }
     }
 
-    fn counts_of(&self, tenant: &TenantId) -> Arc<TenantCounts> {
+    fn tenant_counts(&self, tenant: &TenantId) -> Arc<TenantCounts> {
         let known = self.by_tenant.read();
-        if let Some(kept) = known.get(tenant) {
-            return Arc::clone(kept);
+        if let Some(counts) = known.get(tenant) {
+            return Arc::clone(counts);
         }
         drop(known);
         let mut known = self.by_tenant.write();
@@ -75,11 +75,11 @@ impl TenantCounts {
             over
         };
         if over(&self.sessions, sessions, quotas.sessions_max) {
-            return Err(over_quota(&format!("the tenant keeps {} sessions", quotas.sessions_max)));
+            return Err(quota_error(&format!("the tenant keeps {} sessions", quotas.sessions_max)));
         }
         if over(&self.bytes, bytes, quotas.bytes_max) {
             self.sessions.fetch_sub(sessions, Ordering::AcqRel);
-            return Err(over_quota(&format!("the tenant keeps {} bytes", quotas.bytes_max)));
+            return Err(quota_error(&format!("the tenant keeps {} bytes", quotas.bytes_max)));
         }
         Ok(())
     }
@@ -96,8 +96,7 @@ impl TenantCounts {
 }
 
 impl Service {
-    /// Reserves quota for a tenant's write.
-    pub(super) async fn room_for(
+    pub(super) async fn reserve_quota(
         &self,
         tenant: &TenantId,
         sessions: u64,
@@ -110,32 +109,32 @@ impl Service {
         }
         let bytes =
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
-        let kept = self.ledger.counts_of(tenant);
-        if kept.is_due(self.clock.monotonic(), true) {
-            self.recount(tenant, &kept).await?;
+        let counts = self.ledger.tenant_counts(tenant);
+        if counts.is_due(self.clock.monotonic(), true) {
+            self.recount(tenant, &counts).await?;
         }
-        let Err(error) = kept.reserve(quotas, sessions, bytes) else { return Ok(()) };
-        if !kept.is_due(self.clock.monotonic(), false) {
+        let Err(error) = counts.reserve(quotas, sessions, bytes) else { return Ok(()) };
+        if !counts.is_due(self.clock.monotonic(), false) {
             return Err(error);
         }
-        self.recount(tenant, &kept).await?;
-        kept.reserve(quotas, sessions, bytes)
+        self.recount(tenant, &counts).await?;
+        counts.reserve(quotas, sessions, bytes)
     }
 
-    async fn recount(&self, tenant: &TenantId, kept: &TenantCounts) -> ServiceResult<()> {
+    async fn recount(&self, tenant: &TenantId, counts: &TenantCounts) -> ServiceResult<()> {
         // The server's own sessions count towards no quota.
         let own = UserId::new(AUDIT_USER).expect("a constant that is a name");
         let usage = self.store.usage(tenant, &own).await.inspect_err(|_| {
             // A failed count is repeated before the next write.
-            *kept.counted.lock() = None;
+            *counts.counted.lock() = None;
         })?;
-        kept.sessions.store(usage.sessions, Ordering::Release);
-        kept.bytes.store(usage.bytes, Ordering::Release);
+        counts.sessions.store(usage.sessions, Ordering::Release);
+        counts.bytes.store(usage.bytes, Ordering::Release);
         Ok(())
     }
 }
 
-fn over_quota(problem: &str) -> ServiceError {
+fn quota_error(problem: &str) -> ServiceError {
     ServiceError::new(Code::QuotaExceeded, format!("{problem}, as many as it may"))
         .action("delete sessions that are not needed, or ask the server's operator for more")
 }

@@ -3,7 +3,7 @@
 use super::{Service, ServiceResult};
 use crate::{
     event::{Event, Position, Range, SessionKey},
-    store::{Fill, Read},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum bytes read for one event.
@@ -14,24 +14,23 @@ const SEARCH_EVENTS: usize = 1_000;
 const SEARCH_BYTES: usize = 4 << 20;
 
 impl Service {
-    /// Returns the event at a position, if it exists.
-    pub(super) async fn event_at(
+    pub(super) async fn read_event(
         &self,
         key: &SessionKey,
         at: Position,
     ) -> ServiceResult<Option<Event>> {
-        let read = Read {
+        let read = ReadRequest {
             range: Range::new(at, at.plus(1)),
             events_max: 1,
             bytes_max: EVENT_BYTES,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         Ok(self.store.read(key, read).await?.events.into_iter().next())
     }
 
     /// Returns the position of the n-th last event of a type, 1 = last, by reading backwards.
-    pub(super) async fn nth_last(
+    pub(super) async fn find_nth_last(
         &self,
         key: &SessionKey,
         kind: &str,
@@ -40,11 +39,11 @@ impl Service {
     ) -> ServiceResult<Option<Position>> {
         let (mut end, mut left) = (tail, nth);
         while end > Position::ZERO {
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(Position::ZERO, end),
                 events_max: SEARCH_EVENTS,
                 bytes_max: SEARCH_BYTES,
-                fill: Fill::Backward,
+                fill: FillDirection::Backward,
                 allow_gaps: false,
             };
             let slice = self.store.read(key, read).await?;

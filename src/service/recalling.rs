@@ -1,5 +1,5 @@
 //! Content of the log that a window shows in addition to its newest messages: a brief of the
-//! omitted part, and passages of the session's own line, and of other sessions of its workspace on
+//! omitted part, and passages of the session and its ancestors, and of its workspace's others on
 //! request, found by the text of the current work. A window never waits long for the index, nor
 //! fails because of it. It must not write.
 
@@ -7,16 +7,16 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     Caller, Code, Service, ServiceResult,
-    room::Held,
-    search::{RECALLED_TYPES, Within, is_said, speaks_of_words},
+    memory_budget::Reservation,
+    search::{RECALLED_TYPES, SearchLimits, is_by_user_or_agent, matches_query_words},
 };
 use crate::{
     api::{
         search::{Hit, SearchBody},
-        window::{Reason, RecallFrom, Unrecalled},
+        window::{NoRecallReason, OmissionReason, RecallFrom},
     },
     event::{Event, EventType, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Passage, Recalled, Tokenizer, Window, WindowPlan},
+    harness::{self, RecallCandidate, RecalledText, Tokenizer, Window, WindowParameters},
     projection::Facts,
 };
 
@@ -29,9 +29,9 @@ const TOKENS_MAX: usize = 4_000;
 const PASSAGES_PART: usize = 3;
 /// Minimum tokens of a brief.
 const BRIEF_TOKENS_MIN: usize = 100;
-/// Maximum number of passages considered of the line, and of the workspace.
+/// Maximum number of passages considered of the session's lineage, and of the workspace.
 const CANDIDATES: usize = 20;
-/// Types of events recalled from the session's own line.
+/// Types of events recalled from the session and its ancestors.
 const OF_LINE: [&str; 8] = [
     kinds::USER_MESSAGE,
     kinds::AGENT_MESSAGE,
@@ -51,11 +51,11 @@ pub struct RecallView {
     /// Token budget of the recall.
     pub tokens_max: usize,
     /// Message with the recalled content, if any.
-    pub recalled: Option<Recalled>,
+    pub recalled: Option<RecalledText>,
     /// Reason for missing passages.
-    pub missing: Option<Unrecalled>,
+    pub missing: Option<NoRecallReason>,
     /// Passages in the message, in log order.
-    pub passages: Vec<Passage>,
+    pub passages: Vec<RecallCandidate>,
 }
 
 impl Service {
@@ -67,14 +67,14 @@ impl Service {
         session: &SessionId,
         at: Option<Position>,
         (from, tokens_max): (RecallFrom, usize),
-        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowPlan),
-        held: &mut Option<Held>,
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowParameters),
+        held: &mut Option<Reservation>,
     ) -> ServiceResult<Option<RecallView>> {
         if window.whole || window.tokens == 0 || tokens_max == 0 || from == RecallFrom::Nowhere {
             return Ok(None);
         }
         let (tenant, tokenizer) = (&caller.scope.tenant, plan.tokenizer);
-        let found = self.passages(caller, session, from, (window, events, plan)).await?;
+        let found = self.find_passages(caller, session, from, (window, events, plan)).await?;
         let (missing, [mut others, mut found]) = match found {
             Ok(found) => (None, found),
             Err(missing) => (Some(missing), [vec![], vec![]]),
@@ -83,31 +83,31 @@ impl Service {
             let room = tokens_max / PASSAGES_PART;
             choose_passages(&mut others, &mut found, room, tokenizer)
         };
-        let (passages, spent) = self.computed_again(tenant, chosen).await?;
+        let (passages, spent) = self.compute_unlimited(tenant, chosen).await?;
         let (key, room) = (caller.key(session), (tokens_max, spent, tokenizer));
         // An unreadable session, or one that cannot be folded now, does not fail the window.
-        let brief = self.brief_of_rest(&key, at, window, room, held).await;
+        let brief = self.build_brief(&key, at, window, room, held).await;
         let brief = brief.ok().flatten().unwrap_or_default();
-        let missing = missing.or(passages.is_empty().then_some(Unrecalled::NothingFits));
+        let missing = missing.or(passages.is_empty().then_some(NoRecallReason::NothingFits));
         let made = move || {
             let mut passages = passages;
-            let recalled = harness::recalled(&brief, &mut passages, tokens_max, &tokenizer);
+            let recalled = harness::fit_passages(&brief, &mut passages, tokens_max, &tokenizer);
             (recalled, passages)
         };
-        let (recalled, passages) = self.computed_again(tenant, made).await?;
+        let (recalled, passages) = self.compute_unlimited(tenant, made).await?;
         Ok(Some(RecallView { from, tokens_max, recalled, missing, passages }))
     }
 
     /// Returns the brief of the content that a window omits, within the remaining tokens.
-    async fn brief_of_rest(
+    async fn build_brief(
         &self,
         key: &SessionKey,
         at: Option<Position>,
         window: &Window,
         (tokens_max, spent, tokenizer): (usize, usize, Tokenizer),
-        held: &mut Option<Held>,
+        held: &mut Option<Reservation>,
     ) -> ServiceResult<Option<String>> {
-        let frame = harness::recalled_frame(&tokenizer);
+        let frame = harness::empty_message_tokens(&tokenizer);
         let room = tokens_max.saturating_sub(frame.max(spent));
         if room < BRIEF_TOKENS_MIN {
             return Ok(None);
@@ -116,86 +116,93 @@ impl Service {
         let out: Vec<Range> = out.map(|(range, _)| *range).collect();
         let is_shown = move |at: Position| {
             let after = out.partition_point(|range| range.from <= at);
-            let range = after.checked_sub(1).and_then(|place| out.get(place));
+            let range = after.checked_sub(1).and_then(|index| out.get(index));
             range.is_none_or(|range| !range.contains(at))
         };
-        let look = move |facts: &Facts| harness::rest_of(facts, &is_shown, room, tokenizer);
+        let look =
+            move |facts: &Facts| harness::write_unshown_brief(facts, &is_shown, room, tokenizer);
         match at {
-            None => self.view_line(key, look).await,
+            None => self.view_chain(key, look).await,
             Some(at) => {
-                let taken = held.as_ref().map_or(0, Held::bytes);
-                self.look_over_line_in(key, at, (held, taken), look).await
+                let taken = held.as_ref().map_or(0, Reservation::bytes);
+                self.view_chain_with_memory(key, at, (held, taken), look).await
             }
         }
     }
 
-    /// Returns the passages of other sessions and of the session's own line, best first.
-    async fn passages(
+    /// Returns passages of other sessions, and of the session and its ancestors, best first.
+    async fn find_passages(
         &self,
         caller: &Caller,
         session: &SessionId,
         from: RecallFrom,
-        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowPlan),
-    ) -> ServiceResult<Result<[Vec<Passage>; 2], Unrecalled>> {
+        (window, events, plan): (&Window, &Arc<Vec<Event>>, &WindowParameters),
+    ) -> ServiceResult<Result<[Vec<RecallCandidate>; 2], NoRecallReason>> {
         let of_events = Arc::clone(events);
-        let at_work = move || harness::at_work(&of_events);
-        let words = self.computed_again(&caller.scope.tenant, at_work).await?;
+        let at_work = move || harness::work_query_words(&of_events);
+        let words = self.compute_unlimited(&caller.scope.tenant, at_work).await?;
         if words.is_empty() {
-            return Ok(Err(Unrecalled::NothingFits));
+            return Ok(Err(NoRecallReason::NothingFits));
         }
         let words = words.join(" ");
-        let found = match self.line_passages(caller, session, &words, window, plan).await {
+        let found = match self.find_own_passages(caller, session, &words, window, plan).await {
             Ok(found) => found,
             Err(missing) => return Ok(Err(missing)),
         };
         let others = match from {
-            RecallFrom::Workspace => self.other_passages(caller, session, &words).await,
+            RecallFrom::Workspace => self.find_other_passages(caller, session, &words).await,
             RecallFrom::Line | RecallFrom::Nowhere => Vec::new(),
         };
         Ok(Ok([others, found]))
     }
 
-    /// Returns passages of the session's own line that its window omits, best first.
-    async fn line_passages(
+    /// Returns passages of the session and its ancestors that the window omits, best first.
+    async fn find_own_passages(
         &self,
         caller: &Caller,
         session: &SessionId,
         words: &str,
         window: &Window,
-        plan: &WindowPlan,
-    ) -> Result<Vec<Passage>, Unrecalled> {
-        let left_out = window.dropped.iter().filter(|(_, reason)| *reason == Reason::Budget);
+        plan: &WindowParameters,
+    ) -> Result<Vec<RecallCandidate>, NoRecallReason> {
+        let left_out =
+            window.dropped.iter().filter(|(_, reason)| *reason == OmissionReason::Budget);
         let Some(below) = left_out.map(|(range, _)| range.to).max() else { return Ok(vec![]) };
         let asked = SearchBody {
             q: words.to_owned(),
             session: Some(session.to_string()),
-            ..asked(&OF_LINE)
+            ..search_body(&OF_LINE)
         };
-        let within = Within { below: Some(below), words_alone: true };
-        let found = self.searched(caller, &asked, within, false).await;
+        let within = SearchLimits { below: Some(below), skip_vectors: true };
+        let found = self.run_search(caller, &asked, within, false).await;
         let found = found.map_err(|error| match error.code {
-            Code::LimitReached => Unrecalled::Busy,
-            _ => Unrecalled::SearchOff,
+            Code::LimitReached => NoRecallReason::Busy,
+            _ => NoRecallReason::SearchOff,
         })?;
         if found.lacks_session {
-            return Err(Unrecalled::IndexBehind);
+            return Err(NoRecallReason::IndexBehind);
         }
         let is_shown = |position: Position| {
-            plan.withdrawn.has(position)
+            plan.withdrawn.contains(position)
                 || !window
                     .dropped
                     .iter()
                     .any(|(range, why)| range.contains(position) && is_hidden_by(*why))
         };
         let is_filtered =
-            |kind: &EventType| plan.transforms.iter().any(|one| one.leaves_out(kind.as_str()));
+            |kind: &EventType| plan.transforms.iter().any(|one| one.drops_type(kind.as_str()));
         let hits = found.answer.hits.into_iter().filter(is_current_match);
         let hits = hits.filter(|hit| !is_shown(hit.position) && !is_filtered(&hit.kind));
-        Ok(hits.map(|hit| passage(hit, None)).collect())
+        Ok(hits.map(|hit| to_passage(hit, None)).collect())
     }
 
     /// Returns passages of other sessions of its workspace, best first; empty without a workspace.
-    async fn other_passages(&self, caller: &Caller, own: &SessionId, words: &str) -> Vec<Passage> {
+    async fn find_other_passages(
+        &self,
+        caller: &Caller,
+        own: &SessionId,
+        words: &str,
+    ) -> Vec<RecallCandidate> {
         let key = caller.key(own);
         let workspace = self.store.info(&key).await.ok().and_then(|info| info.workspace);
         let Some(workspace) = workspace else { return Vec::new() };
@@ -205,57 +212,57 @@ impl Service {
             |family| family.ancestors.into_iter().map(|one| one.session).collect(),
         );
         let q = format!("{words} -session:{own}");
-        let asked = SearchBody { q, workspace: Some(workspace), ..asked(&RECALLED_TYPES) };
-        let within = Within { below: None, words_alone: true };
-        let found = self.searched(caller, &asked, within, false).await;
+        let asked = SearchBody { q, workspace: Some(workspace), ..search_body(&RECALLED_TYPES) };
+        let within = SearchLimits { below: None, skip_vectors: true };
+        let found = self.run_search(caller, &asked, within, false).await;
         let Ok(found) = found else { return Vec::new() };
         let hits = found.answer.hits.into_iter().filter(is_current_match);
         let hits = hits.filter(|hit| !line.contains(&hit.session));
         let session = |hit: Hit| {
             let session = hit.session.clone();
-            passage(hit, Some(session))
+            to_passage(hit, Some(session))
         };
-        hits.filter(is_said).map(session).collect()
+        hits.filter(is_by_user_or_agent).map(session).collect()
     }
 }
 
 /// Returns the default tokens of a recall for a window's budget; 0 if that is too small.
-pub(super) fn usual(tokens_max: usize) -> usize {
+pub(super) fn default_recall_tokens(tokens_max: usize) -> usize {
     let part = (tokens_max / PART).min(TOKENS_MAX);
     if part < TOKENS_MIN { 0 } else { part }
 }
 
-fn asked(types: &[&str]) -> SearchBody {
+fn search_body(types: &[&str]) -> SearchBody {
     let types = types.iter().map(ToString::to_string).collect();
     SearchBody { types, limit: Some(CANDIDATES), ..SearchBody::default() }
 }
 
 /// Returns true if a hit concerns the current work and is known not to be outdated.
 fn is_current_match(hit: &Hit) -> bool {
-    speaks_of_words(hit) && hit.stale.is_none()
+    matches_query_words(hit) && hit.stale.is_none()
 }
 
-fn passage(hit: Hit, session: Option<SessionId>) -> Passage {
+fn to_passage(hit: Hit, session: Option<SessionId>) -> RecallCandidate {
     let Hit { position, at, who, snippet, score, origin, .. } = hit;
     let text = snippet.text;
-    Passage { session, position, at, origin, who, text, score }
+    RecallCandidate { session, position, at, origin, who, text, score }
 }
 
-/// Chooses the passages: other sessions get at most half of the budget, the line gets the rest.
+/// Chooses the passages: other sessions get at most half of the budget, the lineage the rest.
 /// Also returns the tokens of the message with these alone.
 fn choose_passages(
-    others: &mut Vec<Passage>,
-    line: &mut Vec<Passage>,
+    others: &mut Vec<RecallCandidate>,
+    line: &mut Vec<RecallCandidate>,
     tokens_max: usize,
     tokenizer: Tokenizer,
-) -> (Vec<Passage>, usize) {
-    harness::recalled("", others, tokens_max / 2, &tokenizer);
+) -> (Vec<RecallCandidate>, usize) {
+    harness::fit_passages("", others, tokens_max / 2, &tokenizer);
     others.append(line);
-    let recalled = harness::recalled("", others, tokens_max, &tokenizer);
+    let recalled = harness::fit_passages("", others, tokens_max, &tokenizer);
     (std::mem::take(others), recalled.map_or(0, |recalled| recalled.tokens))
 }
 
 /// Returns true if content omitted for this reason is hidden from a reader who may need it.
-fn is_hidden_by(reason: Reason) -> bool {
-    matches!(reason, Reason::Budget | Reason::NotAMessage)
+fn is_hidden_by(reason: OmissionReason) -> bool {
+    matches!(reason, OmissionReason::Budget | OmissionReason::NotAMessage)
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     api::handoff::{LeftBehind, MovedAnswer},
     event::{SessionId, WORKSPACE_MOVED, limits},
-    store::{Change, Listing},
+    store::{Listing, SessionUpdate},
 };
 
 /// Number of sessions moved concurrently.
@@ -43,22 +43,22 @@ impl Service {
         let (from, to) = (from.to_owned(), to.to_owned());
         // A started move completes even if its client stops waiting.
         let moving = async move {
-            service.agents.storing(&caller.scope);
+            service.agents.suspend_caching(&caller.scope);
             let moved = service.relocate(&caller, &from, &to).await;
-            service.agents.stored(&caller.scope, &moved);
+            service.agents.resume_caching(&caller.scope, &moved);
             moved
         };
-        self.carried_out(moving).await
+        self.run_to_completion(moving).await
     }
 
     async fn relocate(&self, caller: &Caller, from: &str, to: &str) -> ServiceResult<MovedAnswer> {
         let mut done = MovedAnswer::default();
         let (notebooks, sessions): (Vec<SessionId>, Vec<SessionId>) =
-            self.sessions_in(caller, from).await?.into_iter().partition(is_notebook);
+            self.list_sessions_in(caller, from).await?.into_iter().partition(is_notebook);
         // The pointers to a notebook are written before it is moved: neither of two interrupted
         // moves loses it.
         for notebook in &notebooks {
-            self.point_at_notebook(caller, notebook, to).await?;
+            self.create_notebook_pointer(caller, notebook, to).await?;
         }
         done.notebooks = self.rename_all(caller, &notebooks, to, &mut done).await?;
         done.sessions = self.rename_all(caller, &sessions, to, &mut done).await?;
@@ -77,12 +77,12 @@ impl Service {
         for part in sessions.chunks(AT_ONCE) {
             let each = part.iter().map(|session| {
                 let metadata = [(WORKSPACE_MOVED.to_owned(), Some(to.to_owned()))].into();
-                let change = Change { metadata, ..Change::default() };
+                let change = SessionUpdate { metadata, ..SessionUpdate::default() };
                 let key = caller.key(session);
-                async move { self.durable(self.store.change(&key, change)).await }
+                async move { self.await_durable(self.store.change(&key, change)).await }
             });
             for (session, changed) in part.iter().zip(join_all(each).await) {
-                match changed.map_err(super::store_error::unwritten) {
+                match changed.map_err(super::store_error::write_error) {
                     Ok(_) => moved += 1,
                     Err(error) if error.code.is_gone() => {}
                     Err(error) if !REFUSALS.contains(&error.code) => return Err(error),
@@ -100,8 +100,12 @@ impl Service {
     }
 
     /// Returns all sessions of a workspace, including its notebooks.
-    async fn sessions_in(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
-        let (limit, workspace) = (limits::LISTED_LOOKS_MAX, Some(workspace.to_owned()));
+    async fn list_sessions_in(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<Vec<SessionId>> {
+        let (limit, workspace) = (limits::LIST_EXAMINED_MAX, Some(workspace.to_owned()));
         let listing = Listing { limit, workspace, ..Listing::default() };
         let listed = self.store.list(&caller.scope, listing).await?.sessions;
         Ok(listed.into_iter().map(|info| info.key.session).collect())

@@ -3,10 +3,10 @@
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,
-    store_error::unwritten,
+    store_error::write_error,
 };
 use crate::{
-    api::events::{CopyOf, ItemOf, RedactedBeside},
+    api::events::{CopyOf, ItemOf, RedactionEffects},
     event::{Event, EventId, Position, SessionId},
     store::{Family, StoreError, StoreResult},
 };
@@ -28,7 +28,7 @@ impl Service {
     ) -> ServiceResult<Vec<ItemOf>> {
         let (service, caller, session) = (self.clone(), caller.clone(), session.clone());
         let erasure = async move { service.erase(&caller, &session, with_memory).await };
-        self.carried_out(erasure).await
+        self.run_to_completion(erasure).await
     }
 
     async fn erase(
@@ -37,7 +37,7 @@ impl Service {
         session: &SessionId,
         with_memory: bool,
     ) -> ServiceResult<Vec<ItemOf>> {
-        let mut items = match self.written_from(caller, session, |_| true).await {
+        let mut items = match self.list_items_from(caller, session, |_| true).await {
             Ok(items) => items,
             // The session is erased even if its notebook cannot be read.
             Err(_) if !with_memory => Vec::new(),
@@ -46,7 +46,8 @@ impl Service {
         self.redact_items(caller, &mut items, with_memory).await?;
         // Before the erasure, because a retry after an error needs the session's creation time.
         if let Ok(info) = self.store.info(&caller.key(session)).await {
-            for (of, given, _) in self.given_since(caller, session, info.created_at).await? {
+            for (of, given, _) in self.list_injected_since(caller, session, info.created_at).await?
+            {
                 if of != *session {
                     self.remove_body(caller, &of, &given).await?;
                 }
@@ -54,8 +55,8 @@ impl Service {
         }
         let erased = self.store.erase(&caller.key(session)).await;
         // Facts of its forks contain its events.
-        self.forget_events_of(caller, &erased, Some(std::slice::from_ref(session))).await;
-        erased.map_err(unwritten)?;
+        self.evict_derived_data(caller, &erased, Some(std::slice::from_ref(session))).await;
+        erased.map_err(write_error)?;
         Ok(items)
     }
 
@@ -73,11 +74,11 @@ impl Service {
         session: &SessionId,
         event: &EventId,
         with_memory: bool,
-    ) -> ServiceResult<(Event, RedactedBeside)> {
+    ) -> ServiceResult<(Event, RedactionEffects)> {
         let (service, caller) = (self.clone(), caller.clone());
         let (session, event) = (session.clone(), event.clone());
         let redaction = async move { service.redact(&caller, &session, &event, with_memory).await };
-        self.carried_out(redaction).await
+        self.run_to_completion(redaction).await
     }
 
     async fn redact(
@@ -86,7 +87,7 @@ impl Service {
         session: &SessionId,
         event: &EventId,
         with_memory: bool,
-    ) -> ServiceResult<(Event, RedactedBeside)> {
+    ) -> ServiceResult<(Event, RedactionEffects)> {
         let not_found = || {
             let message = format!("session {session} has no event {event}");
             ServiceError::new(Code::EventNotFound, message)
@@ -95,18 +96,18 @@ impl Service {
         let key = caller.key(session);
         let position = self.remove_body(caller, session, event).await?.ok_or_else(not_found)?;
         // After the event: no further copies are made of it, and a retry finds them by position.
-        let copies = self.copies_of(&key, (event, position)).await?;
+        let copies = self.find_copies(&key, (event, position)).await?;
         // The last first: a copy of a copy is found through the body of its source.
         for (copy, _) in copies.iter().rev() {
             self.remove_body(caller, session, copy).await?;
         }
-        let removed = self.event_at(&key, position).await?.ok_or_else(not_found)?;
-        let mut given = self.given_since(caller, session, removed.processed_at).await?;
+        let removed = self.read_event(&key, position).await?.ok_or_else(not_found)?;
+        let mut given = self.list_injected_since(caller, session, removed.processed_at).await?;
         given.retain(|(of, _, at)| of != session || *at > position);
         for (of, text, _) in &given {
             self.remove_body(caller, of, text).await?;
         }
-        let mut memory = match self.written_of(caller, session, position).await {
+        let mut memory = match self.list_items_about(caller, session, position).await {
             Ok(items) => items,
             // The event is redacted even if a notebook cannot be read.
             Err(_) if !with_memory => Vec::new(),
@@ -119,10 +120,9 @@ impl Service {
             ..copy((id, position))
         });
         let copies = copies.into_iter().map(copy).chain(given).collect();
-        Ok((removed, RedactedBeside { copies, memory }))
+        Ok((removed, RedactionEffects { copies, memory }))
     }
 
-    /// Redacts items of memory, if requested.
     async fn redact_items(
         &self,
         caller: &Caller,
@@ -151,13 +151,13 @@ impl Service {
         }
         // Facts folded from the body are evicted even after an error, including those of forks.
         let at = redacted.as_ref().ok().copied().flatten();
-        let writers = family.and_then(|family| writers(session, &family, at));
-        self.forget_events_of(caller, &redacted, writers.as_deref()).await;
-        redacted.map_err(unwritten)
+        let writers = family.and_then(|family| possible_writers(session, &family, at));
+        self.evict_derived_data(caller, &redacted, writers.as_deref()).await;
+        redacted.map_err(write_error)
     }
 
     /// Drops data derived from events of these sessions, unless nothing can have been removed.
-    async fn forget_events_of<T>(
+    async fn evict_derived_data<T>(
         &self,
         caller: &Caller,
         outcome: &StoreResult<T>,
@@ -172,16 +172,20 @@ impl Service {
                 | StoreError::SessionDamaged { .. })
         );
         if !is_refused {
-            self.facts.forget_events_of(&caller.scope, writers);
-            self.forget_titles(&caller.scope);
-            self.forget_indexed().await;
+            self.facts.evict_writers(&caller.scope, writers);
+            self.evict_titles(&caller.scope);
+            self.drop_removed_passages().await;
         }
     }
 }
 
 /// Returns the sessions that may have written an event of a session, at a known or unknown
 /// position; `None` if there are too many to name.
-fn writers(session: &SessionId, family: &Family, at: Option<Position>) -> Option<Vec<SessionId>> {
+fn possible_writers(
+    session: &SessionId,
+    family: &Family,
+    at: Option<Position>,
+) -> Option<Vec<SessionId>> {
     let ancestors = &family.ancestors;
     // Each ancestor's part starts where the next older one's ends.
     let bases = ancestors.iter().map(|one| one.at).chain([Position::ZERO]);

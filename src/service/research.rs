@@ -4,23 +4,23 @@
 //! response: harness renders the facts.
 
 use super::{
-    BoundBy, Caller, Code, Emitted, NewSession, Service, ServiceError, ServiceResult, SessionInfo,
-    Via,
-    bind::candidate,
-    directory::{Local, Meant, meant, without_research},
-    links::continues,
+    BoundBy, Caller, ClientIdentity, Code, EmitResult, NewSession, Service, ServiceError,
+    ServiceResult, SessionInfo,
+    bind::to_candidate,
+    directory::{LocalChoice, LocalSession, choose_local, find_idle_session},
+    links::continues_name,
     step::{
-        StepCall, Verdict, alike, checked, conflict, events_of, first_of, gap_id, gap_line,
-        is_other_work, judge,
+        StepCall, StepVerdict, build_events, conflict_error, find_gap, find_recorded_step, gap_id,
+        is_other_work, is_same_event, judge, validate,
     },
-    titles::title_of,
+    titles::title_of_name,
 };
 use crate::{
     api::{overview::OpenGap, research::CoverageOut},
     event::{Batch, Origin, Range, SessionId, SessionKey, kinds, limits},
     harness::{self, COVERAGE_BYTES, FULL_STEPS_MAX, Overview},
     projection::Facts,
-    store::{Fill, Read},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum number of retries of a step after another writer appended concurrently.
@@ -88,7 +88,7 @@ impl Service {
     pub async fn sequential_search(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         call: StepCall,
     ) -> ServiceResult<RecordedStep> {
         let number = call.step.number;
@@ -103,11 +103,11 @@ impl Service {
     async fn record_step(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         call: StepCall,
     ) -> ServiceResult<RecordedStep> {
-        let call = checked(call)?;
-        let target = self.target(caller, via, &call).await?;
+        let call = validate(call)?;
+        let target = self.choose_target(caller, via, &call).await?;
         let (bound_by, continues) = (target.by, target.continues.clone());
         let (session, extent, repeated) = match target {
             StepTarget { session: Some(session), new: false, .. } => {
@@ -124,7 +124,7 @@ impl Service {
         };
         self.bind(caller, via, &session);
         if let Some(before) = &continues
-            && let Err(error) = self.link(caller, before, &session).await
+            && let Err(error) = self.link_sessions(caller, before, &session).await
         {
             // The step is durable, so a failed link does not fail the call.
             tracing::warn!(%session, code = error.code.as_str(), "the session is not linked");
@@ -142,7 +142,7 @@ impl Service {
                 let steps = facts.research.steps().len();
                 let full = shown.full.unwrap_or(steps <= FULL_STEPS_MAX);
                 let gap = |name: Option<&str>| {
-                    let line = gap_line(&facts.research, name)?;
+                    let line = find_gap(&facts.research, name)?;
                     let description = harness::fit(&line.description, GAP_BYTES_MAX).text;
                     Some(OpenGap { description, ..line })
                 };
@@ -171,46 +171,51 @@ impl Service {
 
     /// Returns the target of a step: the given or bound session. A first step without a session id
     /// uses the bound session if it contains no other work, and creates a session otherwise.
-    async fn target(
+    async fn choose_target(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         call: &StepCall,
     ) -> ServiceResult<StepTarget> {
         if call.session.is_some() || call.step.number > 1 {
-            let (session, by) = self.bound(caller, via, call.session.as_ref()).await?;
+            let (session, by) = self.resolve_session(caller, via, call.session.as_ref()).await?;
             return Ok(StepTarget::existing(session, by));
         }
-        let remembered = self.remembered(caller, via);
+        let remembered = self.last_used_session(caller, via);
         if !remembered.fresh
-            && let Some(session) = &self.started(caller, via).await?
+            && let Some(session) = &self.find_started_session(caller, via).await?
         {
             let by = BoundBy::Started;
-            return match self.end_of_line(caller, session).await? {
-                Some(session) => self.first_step(caller, call, session, by, None).await,
+            return match self.find_chain_end(caller, session).await? {
+                Some(session) => {
+                    self.choose_target_of_first_step(caller, call, session, by, None).await
+                }
                 None => Ok(StepTarget::new(Some(session.clone()), by)),
             };
         }
         if let Some(session) = remembered.session {
-            return self.first_step(caller, call, session, BoundBy::Connection, None).await;
+            return self
+                .choose_target_of_first_step(caller, call, session, BoundBy::Connection, None)
+                .await;
         }
         if remembered.fresh {
             return Ok(StepTarget::new(None, BoundBy::New));
         }
-        let locals = self.locals(caller, via).await?;
-        match meant(&locals) {
-            Meant::One(session) => {
-                let idle = without_research(&locals).cloned();
-                self.first_step(caller, call, session, BoundBy::Directory, idle).await
+        let locals = self.local_sessions(caller, via).await?;
+        match choose_local(&locals) {
+            LocalChoice::One(session) => {
+                let idle = find_idle_session(&locals).cloned();
+                self.choose_target_of_first_step(caller, call, session, BoundBy::Directory, idle)
+                    .await
             }
-            Meant::Several if self.is_new_work(caller, call, &locals).await? => {
-                Ok(match without_research(&locals) {
+            LocalChoice::Several if self.is_new_work(caller, call, &locals).await? => {
+                Ok(match find_idle_session(&locals) {
                     Some(idle) => StepTarget::existing(idle.clone(), BoundBy::Directory),
                     None => StepTarget::new(None, BoundBy::New),
                 })
             }
-            Meant::Several => Err(self.session_required(caller, via, &locals).await?),
-            Meant::None => Ok(StepTarget::new(None, BoundBy::New)),
+            LocalChoice::Several => Err(self.session_required_error(caller, via, &locals).await?),
+            LocalChoice::None => Ok(StepTarget::new(None, BoundBy::New)),
         }
     }
 
@@ -219,7 +224,7 @@ impl Service {
         &self,
         caller: &Caller,
         call: &StepCall,
-        locals: &[Local],
+        locals: &[LocalSession],
     ) -> ServiceResult<bool> {
         let mut is_new = false;
         for local in locals {
@@ -237,8 +242,8 @@ impl Service {
     }
 
     /// Returns the target of a first step, given the caller's session. If that contains other work,
-    /// the step goes to the caller's `idle` session, or else to a new one, linked to this one.
-    async fn first_step(
+    /// the step goes to the caller's `idle` session, or else to a new one, linked to the caller's.
+    async fn choose_target_of_first_step(
         &self,
         caller: &Caller,
         call: &StepCall,
@@ -249,7 +254,7 @@ impl Service {
         let key = caller.key(&session);
         let leaves = by == BoundBy::Connection;
         let look = |info: &SessionInfo, facts: &Facts| {
-            let first = first_of(&facts.research, call);
+            let first = find_recorded_step(&facts.research, call);
             (first, info.archived_at.is_some(), is_other_work(&facts.research, call))
         };
         let (first, archived, other) = match self.with_facts(&key, look).await {
@@ -259,7 +264,7 @@ impl Service {
             found => found?,
         };
         let repeats = match first {
-            Some(extent) => self.same(&key, extent, call).await?,
+            Some(extent) => self.is_same_step(&key, extent, call).await?,
             None => false,
         };
         if repeats || !(other || archived && leaves) {
@@ -277,32 +282,31 @@ impl Service {
     async fn offer_others(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         session: &SessionId,
         mut error: ServiceError,
     ) -> ServiceResult<ServiceError> {
-        let locals = self.locals(caller, via).await?;
-        let mut others = self.sessions_with_research_steps(&locals).await;
+        let locals = self.local_sessions(caller, via).await?;
+        let mut others = self.filter_with_research(&locals).await;
         others.retain(|info| info.key.session != *session);
         if others.is_empty() {
             return Ok(error);
         }
         error.message = format!("session {session} holds no steps; others of this directory do");
         error.hint.next_step = None;
-        self.title(&mut others).await;
-        error.hint.candidates = others.into_iter().map(|info| candidate(info, true)).collect();
+        self.add_titles(&mut others).await;
+        error.hint.candidates = others.into_iter().map(|info| to_candidate(info, true)).collect();
         Ok(error.action("name the candidate whose research this step continues as sessionId"))
     }
 
-    /// Creates a session with the step in it.
     async fn create_with_step(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         call: &StepCall,
         target: StepTarget,
     ) -> ServiceResult<(SessionId, Range, bool)> {
-        if let Verdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
+        if let StepVerdict::Taken(_) = judge(&Facts::default(), call, self.options.steps_max)? {
             return Err(ServiceError::new(Code::InternalError, "a new session holds no step"));
         }
         let id = target.session;
@@ -310,14 +314,14 @@ impl Service {
             Some(before) => {
                 let info = self.store.info(&caller.key(&before)).await;
                 let is_of_one = info.is_ok_and(|info| info.workspace == via.workspace());
-                is_of_one.then(|| (continues(), before.to_string()))
+                is_of_one.then(|| (continues_name(), before.to_string()))
             }
             None => None,
         };
-        let events = events_of(call, caller.origin, None);
+        let events = build_events(call, caller.origin, None);
         let names = |kind: &str| events.iter().position(|event| event.kind.as_str() == kind);
         let title = names(kinds::RESEARCH_GOAL).or_else(|| names(kinds::RESEARCH_STEP));
-        let title = title.map(|position| (title_of(), position.to_string()));
+        let title = title.map(|position| (title_of_name(), position.to_string()));
         let new = NewSession {
             id: id.clone(),
             metadata: link.into_iter().chain(title).collect(),
@@ -329,7 +333,7 @@ impl Service {
         match (self.create_session(caller, new).await, id) {
             (Ok((info, appended)), _) => {
                 let extent = Range::new(appended.first_position, appended.next_position);
-                if appended.repeated && !self.same(&info.key, extent, call).await? {
+                if appended.repeated && !self.is_same_step(&info.key, extent, call).await? {
                     let message = "this Idempotency-Key came with another step before";
                     let error = ServiceError::new(Code::IdempotencyConflict, message);
                     return Err(error.action("send another step under another key"));
@@ -357,23 +361,23 @@ impl Service {
         for _ in 0..ATTEMPTS_MAX {
             let steps_max = self.options.steps_max;
             let look = |info: &SessionInfo, facts: &Facts| {
-                judge(facts, call, steps_max).map_err(|error| continued_elsewhere(error, info))
+                judge(facts, call, steps_max).map_err(|error| with_continue_advice(error, info))
             };
             let verdict = self.with_facts(&key, look).await??;
             let (position, closes) = match verdict {
-                Verdict::Write(position, closes) => (position, closes),
-                Verdict::Taken(extent) if self.same(&key, extent, call).await? => {
+                StepVerdict::Write(position, closes) => (position, closes),
+                StepVerdict::Taken(extent) if self.is_same_step(&key, extent, call).await? => {
                     return Ok((extent, true));
                 }
-                Verdict::Taken(_) => return Err(self.taken_error(&key, call).await?),
+                StepVerdict::Taken(_) => return Err(self.taken_error(&key, call).await?),
             };
             let batch = Batch {
-                events: events_of(call, caller.origin, closes).into(),
+                events: build_events(call, caller.origin, closes).into(),
                 if_position: Some(position),
                 ..Batch::default()
             };
             match self.emit(caller, session, batch, false).await {
-                Ok(Emitted { appended, .. }) => {
+                Ok(EmitResult { appended, .. }) => {
                     let extent = Range::new(appended.first_position, appended.next_position);
                     return Ok((extent, appended.repeated));
                 }
@@ -389,18 +393,23 @@ impl Service {
     }
 
     /// Returns true if the events in the range are those the call would write.
-    async fn same(&self, key: &SessionKey, extent: Range, call: &StepCall) -> ServiceResult<bool> {
-        let read = Read {
+    async fn is_same_step(
+        &self,
+        key: &SessionKey,
+        extent: Range,
+        call: &StepCall,
+    ) -> ServiceResult<bool> {
+        let read = ReadRequest {
             range: extent,
             events_max: limits::BATCH_EVENTS_MAX,
             bytes_max: limits::BATCH_BYTES_MAX,
-            fill: Fill::Forward,
+            fill: FillDirection::Forward,
             allow_gaps: false,
         };
         let found = self.store.read(key, read).await?.events;
-        let wanted = events_of(call, Origin::Model, call.closes_gap.clone());
+        let wanted = build_events(call, Origin::Model, call.closes_gap.clone());
         Ok(found.len() == wanted.len()
-            && found.iter().zip(&wanted).all(|(found, wanted)| alike(found, wanted, call)))
+            && found.iter().zip(&wanted).all(|(found, wanted)| is_same_event(found, wanted, call)))
     }
 
     async fn taken_error(&self, key: &SessionKey, call: &StepCall) -> ServiceResult<ServiceError> {
@@ -410,21 +419,21 @@ impl Service {
             if number == 1 && call.step.branch_id.is_none() {
                 // A caller that starts again with the same goal has lost its context.
                 let recover = "this research has begun: recover it with get_research_session";
-                let mut error = conflict(&facts.research, call, message, recover);
+                let mut error = conflict_error(&facts.research, call, message, recover);
                 let other = "other work begins with a researchGoal of its own and no sessionId, \
                              or after clear_session";
                 let action = error.hint.action.take().unwrap_or_default();
                 return error.action(format!("{action}; {other}"));
             }
             let read = format!("read it with get_research_session stepId {number}");
-            conflict(&facts.research, call, message, &read)
+            conflict_error(&facts.research, call, message, &read)
         })
         .await
     }
 }
 
 /// Adds advice on how to continue the work of a full session; returns other errors unchanged.
-fn continued_elsewhere(error: ServiceError, info: &SessionInfo) -> ServiceError {
+fn with_continue_advice(error: ServiceError, info: &SessionInfo) -> ServiceError {
     if error.code != Code::LimitReached {
         return error;
     }

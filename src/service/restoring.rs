@@ -6,24 +6,24 @@ use std::collections::BTreeMap;
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    added::event,
+    added::new_event,
     chain::ChainLink,
-    links::{continues, is_beside, read_before, restored_from, saved_at},
-    past::{Past, past},
-    store_error::unwritten,
-    titles::title_elsewhere,
+    links::{continues_name, is_secondary_import, restored_from_name, restored_session, saved_at},
+    session_summary::{SessionSummary, summarize},
+    store_error::write_error,
+    titles::title_reference,
     values::{self, check_workspace},
 };
 use crate::{
     api::handoff::{BudgetShare, Look, LooksAnswer, LooksRequest, RestoreRequest, RestoredAnswer},
     event::{Batch, BatchKey, NewEvent, Position, SessionId, kinds, limits, text::clip},
     harness::{
-        self, By, CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, Parts, RESTORE_TOKENS, RESTORE_TOKENS_MAX,
-        RESTORE_TOKENS_MIN, RestoreParameters, Tokenizer,
+        self, CONTEXT_ITEMS_MAX, ItemOrder, PRIORITY_THRESHOLD, PriorityParts, RESTORE_TOKENS,
+        RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, RestoreParameters, Tokenizer,
     },
     projection::{
         Facts,
-        body::{self, GivenBody, PlaceBody, RestoredBody},
+        body::{self, PositionBody, RestoredBody, RestoredItemBody},
     },
     search::{Rarity, Vector},
     store::{NewSession, SessionInfo, StoreError},
@@ -50,7 +50,6 @@ const CALL: &str = "restored_call";
 /// Sessions that a restore names, and its idempotency key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RestoreNames {
-    /// Session to restore.
     pub(super) session: Option<SessionId>,
     /// Successor: the session in which the caller works. If absent, one is created.
     pub(super) successor: Option<SessionId>,
@@ -76,7 +75,6 @@ impl Default for RestoreOptions {
     }
 }
 
-/// Session chosen to be restored.
 struct ChosenSession {
     info: SessionInfo,
     /// End of the restored part; `None` for the tail.
@@ -101,25 +99,27 @@ impl Service {
         key: Option<BatchKey>,
         is_text: bool,
     ) -> ServiceResult<RestoredAnswer> {
-        let session = values::session("session_id", request.session_id.as_deref())?;
-        let successor = values::session("successor_id", request.successor_id.as_deref())?;
+        let session = values::parse_session("session_id", request.session_id.as_deref())?;
+        let successor = values::parse_session("successor_id", request.successor_id.as_deref())?;
         let named = RestoreNames { session, successor, key };
         check_workspace(workspace)?;
-        let asked = asked(workspace, &request, &self.restoring, is_text)?;
+        let asked = parse_request(workspace, &request, &self.restoring, is_text)?;
         if let Some(own) = &named.successor {
-            self.in_workspace(caller, workspace, own).await.map_err(successor_error)?;
+            self.get_in_workspace(caller, workspace, own).await.map_err(successor_error)?;
         }
-        let mut hurt = Vec::new();
+        let mut damaged = Vec::new();
         let (choice, (mut answer, mut chosen)) = loop {
-            let choice = match self.choose_to_restore(caller, workspace, &named, &hurt).await {
-                Err(error) => return Err(hurt.into_iter().next().map_or(error, |(_, hurt)| hurt)),
+            let choice = match self.choose_to_restore(caller, workspace, &named, &damaged).await {
+                Err(error) => {
+                    return Err(damaged.into_iter().next().map_or(error, |(_, damaged)| damaged));
+                }
                 Ok(choice) => choice,
             };
-            match self.given(caller, &choice, &asked, named.successor.as_ref()).await {
+            match self.build_restore(caller, &choice, &asked, named.successor.as_ref()).await {
                 Ok(given) => break (choice, given),
                 // If the caller named none, a damaged session is skipped and reported.
                 Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
-                    hurt.push((choice.info, error));
+                    damaged.push((choice.info, error));
                 }
                 Err(error) => return Err(error),
             }
@@ -131,13 +131,13 @@ impl Service {
             chosen.truncate(RECORDED_MAX);
             let (from, position) = (info.key.session.to_string(), answer.position);
             let body = RestoredBody {
-                from: PlaceBody { session: from, position: position.0 },
+                from: PositionBody { session: from, position: position.0 },
                 tokens_max: answer.tokens_max,
                 chosen,
                 weights: weights(&asked, &answer.budget),
             };
             let (made, notice) =
-                self.successor(caller, &info, position, &named, body::write(&body)).await?;
+                self.ensure_successor(caller, &info, position, &named, body::write(&body)).await?;
             answer.notices.extend(notice);
             answer.session_id = Some(made);
         }
@@ -150,29 +150,29 @@ impl Service {
     /// # Errors
     /// `invalid_request` without a check, `session_not_found` for a session of another workspace,
     /// and those of the engine.
-    pub async fn record_looks(
+    pub async fn record_file_checks(
         &self,
         caller: &Caller,
         workspace: &str,
         asked: LooksRequest,
         key: Option<BatchKey>,
     ) -> ServiceResult<LooksAnswer> {
-        let session = values::session("session_id", asked.session_id.as_deref())?;
+        let session = values::parse_session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
         if asked.looks.is_empty() {
             return Err(ServiceError::invalid("looks", "at least one is expected"));
         }
-        let looked = |look: &Look| event(kinds::FILE_CHECKED, caller.origin, body::write(look));
+        let looked = |look: &Look| new_event(kinds::FILE_CHECKED, caller.origin, body::write(look));
         let events = asked.looks.iter().map(looked).collect();
         let batch = Batch { events, key, ..Batch::default() };
         let (session, appended) = match session {
             Some(session) => {
-                self.in_workspace(caller, workspace, &session).await?;
+                self.get_in_workspace(caller, workspace, &session).await?;
                 let appended = self.append(caller, &session, batch, false).await?;
                 (session, appended)
             }
             None => {
-                let (session, _) = self.notebook(caller, workspace).await?;
+                let (session, _) = self.find_notebook(caller, workspace).await?;
                 let kept = self.append_to_notebook(caller, &session, workspace, batch).await?;
                 (session, kept)
             }
@@ -183,18 +183,18 @@ impl Service {
     }
 
     /// Returns the content that a chosen session passes on, and the list of chosen items.
-    async fn given(
+    async fn build_restore(
         &self,
         caller: &Caller,
         choice: &ChosenSession,
         asked: &RestoreParameters,
         successor: Option<&SessionId>,
-    ) -> ServiceResult<(RestoredAnswer, Vec<GivenBody>)> {
+    ) -> ServiceResult<(RestoredAnswer, Vec<RestoredItemBody>)> {
         let (info, asked) = (&choice.info, asked.clone());
         let wanted = match successor {
             // Requests in the caller's own session take precedence over those in the restored one.
             Some(own) if *own != info.key.session => {
-                self.peek_facts(&caller.key(own), |_, facts| wanted(facts)).await?
+                self.peek_facts(&caller.key(own), |_, facts| collect_requests(facts)).await?
             }
             _ => Vec::new(),
         };
@@ -204,7 +204,7 @@ impl Service {
             harness::restore(facts, &session, &asked, Tokenizer::O200k, &likeness)
         };
         let at = choice.at.filter(|at| *at < info.tail);
-        self.look_over_line(&info.key, at, look).await
+        self.view_chain_as_of(&info.key, at, look).await
     }
 
     /// Returns the sessions that a session of a workspace continues and those that continue it,
@@ -212,7 +212,7 @@ impl Service {
     ///
     /// # Errors
     /// `session_not_found`, and those of the engine.
-    pub async fn chain(
+    pub async fn get_chain(
         &self,
         caller: &Caller,
         workspace: &str,
@@ -221,7 +221,7 @@ impl Service {
         check_workspace(workspace)?;
         let named = RestoreNames { session: session.cloned(), ..RestoreNames::default() };
         let chosen = self.choose_to_restore(caller, workspace, &named, &[]).await?;
-        self.chain_of(caller, &chosen.info.key.session).await
+        self.list_chain(caller, &chosen.info.key.session).await
     }
 
     /// Returns a session with its links, its state, and its tokens when it was saved.
@@ -232,12 +232,13 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-    ) -> ServiceResult<(ChainLink, Past, Option<u64>)> {
-        let chain = self.chain_of(caller, session).await?;
+    ) -> ServiceResult<(ChainLink, SessionSummary, Option<u64>)> {
+        let chain = self.list_chain(caller, session).await?;
         let link = chain.into_iter().find(|link| link.info.key.session == *session);
         let link = link.ok_or_else(|| ServiceError::new(Code::InternalError, "no such link"))?;
-        let look =
-            |info: &SessionInfo, facts: &Facts| (past(info.clone(), facts), facts.saved.tokens());
+        let look = |info: &SessionInfo, facts: &Facts| {
+            (summarize(info.clone(), facts), facts.saved.tokens())
+        };
         let (past, tokens) = self.view_facts(&caller.key(session), look).await?;
         Ok((link, past, tokens))
     }
@@ -263,50 +264,50 @@ impl Service {
         caller: &Caller,
         workspace: &str,
         named: &RestoreNames,
-        hurt: &[(SessionInfo, ServiceError)],
+        damaged: &[(SessionInfo, ServiceError)],
     ) -> ServiceResult<ChosenSession> {
-        let latest = self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
-        if let Some(made) = self.called_before(&latest, named)? {
-            let Some((from, at)) = read_before(made) else {
-                return Err(Self::none_in(workspace, None));
+        let latest = self.list_latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await?;
+        if let Some(made) = self.retried_successor(&latest, named)? {
+            let Some((from, at)) = restored_session(made) else {
+                return Err(Self::no_session_error(workspace, None));
             };
-            let info = self.in_workspace(caller, workspace, &from).await?;
+            let info = self.get_in_workspace(caller, workspace, &from).await?;
             return Ok(ChosenSession { info, at: Some(at), notices: Vec::new(), is_latest: false });
         }
         if let Some(session) = &named.session {
-            let info = self.in_workspace(caller, workspace, session).await?;
+            let info = self.get_in_workspace(caller, workspace, session).await?;
             return Ok(ChosenSession { info, at: None, notices: Vec::new(), is_latest: false });
         }
         let mut worked = Vec::new();
-        let is_whole = |info: &SessionInfo| hurt.iter().all(|(other, _)| other.key != info.key);
+        let is_whole = |info: &SessionInfo| damaged.iter().all(|(other, _)| other.key != info.key);
         for info in latest.into_iter().filter(is_whole) {
             let is_own = named.successor.as_ref() == Some(&info.key.session);
-            let is_meant = (!is_own || saved_at(&info).is_some()) && !is_beside(&info);
+            let is_meant = (!is_own || saved_at(&info).is_some()) && !is_secondary_import(&info);
             if is_meant && self.has_work(&info).await {
                 worked.push(info);
             }
         }
         let saved = worked.iter().find(|info| saved_at(info).is_some());
         let Some(mut chosen) = saved.or_else(|| worked.first()) else {
-            return Err(Self::none_in(workspace, None));
+            return Err(Self::no_session_error(workspace, None));
         };
         // A successor has more recent work.
         for _ in 0..worked.len() {
             let continued = |info: &&SessionInfo| {
-                read_before(info).is_some_and(|(from, _)| from == chosen.key.session)
+                restored_session(info).is_some_and(|(from, _)| from == chosen.key.session)
             };
             let Some(next) = worked.iter().find(continued) else { break };
             chosen = next;
         }
         let info = chosen.clone();
-        let line = self.links_before(&info.key).await?;
+        let line = self.prior_sessions(&info.key).await?;
         let is_other = |other: &&SessionInfo| {
             other.worked_at() > info.worked_at()
                 && !line.iter().any(|link| link.key == other.key)
                 && named.successor.as_ref() != Some(&other.key.session)
         };
         let later = worked.iter().filter(is_other).take(NOTICES_MAX);
-        let passed = hurt.iter().take(NOTICES_MAX).map(|(other, error)| {
+        let passed = damaged.iter().take(NOTICES_MAX).map(|(other, error)| {
             let written = other.worked_at();
             format!("{}; it was written to last ({written}) and is passed over", error.message)
         });
@@ -324,7 +325,7 @@ impl Service {
 
     /// Returns the successor of a session: the caller's own, one without work, or a new one; with a
     /// notice for the caller, if any.
-    pub(super) async fn successor(
+    pub(super) async fn ensure_successor(
         &self,
         caller: &Caller,
         before: &SessionInfo,
@@ -333,7 +334,7 @@ impl Service {
         body: bytes::Bytes,
     ) -> ServiceResult<(SessionId, Option<String>)> {
         let from = &before.key.session;
-        let event = event(kinds::SESSION_RESTORED, caller.origin, body);
+        let event = new_event(kinds::SESSION_RESTORED, caller.origin, body);
         if let Some(own) = &named.successor {
             if own == from {
                 return Ok((own.clone(), None));
@@ -342,14 +343,17 @@ impl Service {
             if let Some(notice) = self.reason_unlinked(caller, before, &info).await? {
                 return Ok((own.clone(), Some(format!("{notice}: nothing was linked"))));
             }
-            self.continue_in(caller, &info, (from, position), event).await?;
+            self.record_continuation(caller, &info, (from, position), event).await?;
             return Ok((own.clone(), None));
         }
         for number in 0..SUCCESSORS_MAX {
-            let id = successor_of(from, number);
+            let id = successor_id(from, number);
             let info = match self.store.info(&caller.key(&id)).await {
                 Err(StoreError::SessionNotFound { .. }) => {
-                    match self.new_successor(caller, before, &id, position, named, &event).await? {
+                    match self
+                        .create_successor(caller, before, &id, position, named, &event)
+                        .await?
+                    {
                         Some(made) => return Ok((made, None)),
                         // Another caller created it concurrently.
                         None => self.store.info(&caller.key(&id)).await?,
@@ -360,12 +364,12 @@ impl Service {
                 }
                 found => found?,
             };
-            let is_retry = self.called_before(std::slice::from_ref(&info), named)?.is_some();
+            let is_retry = self.retried_successor(std::slice::from_ref(&info), named)?.is_some();
             if is_retry {
                 return Ok((id, None));
             }
             if info.archived_at.is_none() && !self.has_work(&info).await {
-                self.continue_in(caller, &info, (from, position), event).await?;
+                self.record_continuation(caller, &info, (from, position), event).await?;
                 return Ok((id, None));
             }
         }
@@ -383,36 +387,36 @@ impl Service {
         own: &SessionInfo,
     ) -> ServiceResult<Option<String>> {
         let (from, id) = (&before.key.session, &own.key.session);
-        match read_before(own) {
+        match restored_session(own) {
             Some((known, _)) if known == *from => return Ok(None),
             Some((other, _)) => return Ok(Some(format!("session {id} continues {other} already"))),
             None => {}
         }
-        let line = self.links_before(&before.key).await?;
+        let line = self.prior_sessions(&before.key).await?;
         if line.iter().any(|link| link.key.session == *id) {
             return Ok(Some(format!("session {from} continues {id}")));
         }
-        let mut next = self.successors(caller, own.workspace.as_deref()).await?;
+        let mut next = self.list_successors(caller, own.workspace.as_deref()).await?;
         let next = next
             .remove(id)
             .unwrap_or_default()
             .into_iter()
-            .find(|next| read_before(next).is_some_and(|(known, _)| known == *id));
+            .find(|next| restored_session(next).is_some_and(|(known, _)| known == *id));
         Ok(next.map(|next| format!("session {} continues {id} already", next.key.session)))
     }
 
     /// Records in a session that it continues another, unless it is recorded already.
-    async fn continue_in(
+    async fn record_continuation(
         &self,
         caller: &Caller,
         info: &SessionInfo,
         (from, position): (&SessionId, Position),
         event: NewEvent,
     ) -> ServiceResult<()> {
-        if read_before(info).is_some_and(|known| known == (from.clone(), position)) {
+        if restored_session(info).is_some_and(|known| known == (from.clone(), position)) {
             return Ok(());
         }
-        let links = links(from, position).into_iter();
+        let links = link_metadata(from, position).into_iter();
         let batch = Batch {
             events: [event].into(),
             metadata: links.map(|(name, value)| (name, Some(value))).collect(),
@@ -423,7 +427,7 @@ impl Service {
     }
 
     /// Creates a session that starts with its link; `None` if it already exists.
-    async fn new_successor(
+    async fn create_successor(
         &self,
         caller: &Caller,
         before: &SessionInfo,
@@ -432,12 +436,12 @@ impl Service {
         named: &RestoreNames,
         event: &NewEvent,
     ) -> ServiceResult<Option<SessionId>> {
-        let mut metadata = links(&before.key.session, position);
+        let mut metadata = link_metadata(&before.key.session, position);
         if let Some(key) = &named.key {
             metadata
-                .insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.digest_of(key))));
+                .insert(call_name(), format!("{:032x}", u128::from_be_bytes(self.key_digest(key))));
         }
-        metadata.extend(title_elsewhere(before));
+        metadata.extend(title_reference(before));
         let title = before.title.as_ref().map(|title| clip(title, limits::TITLE_CHARS_MAX));
         let new = NewSession {
             id: Some(id.clone()),
@@ -447,26 +451,26 @@ impl Service {
             events: Batch { events: [event.clone()].into(), ..Batch::default() },
             ..NewSession::default()
         };
-        self.room_for(&caller.scope.tenant, 1, 2, new.text_bytes() + event.body.len()).await?;
-        match self.durable(self.store.create(&caller.scope, new)).await {
+        self.reserve_quota(&caller.scope.tenant, 1, 2, new.text_bytes() + event.body.len()).await?;
+        match self.await_durable(self.store.create(&caller.scope, new)).await {
             Ok((info, _)) => Ok(Some(info.key.session)),
             Err(StoreError::SessionExists { .. }) => Ok(None),
-            Err(error) => Err(unwritten(error)),
+            Err(error) => Err(write_error(error)),
         }
     }
 
     /// Returns the successor that an earlier attempt of the same call created.
-    fn called_before<'a>(
+    fn retried_successor<'a>(
         &self,
         sessions: &'a [SessionInfo],
         named: &RestoreNames,
     ) -> ServiceResult<Option<&'a SessionInfo>> {
         let Some(key) = &named.key else { return Ok(None) };
-        let sent = self.digest_of(key);
+        let sent = self.key_digest(key);
         for info in sessions {
             let known = info.metadata.get(&call_name());
             let known = known.and_then(|digits| u128::from_str_radix(digits, 16).ok());
-            match known.and_then(|known| BatchKey::retries(known.to_be_bytes(), sent)) {
+            match known.and_then(|known| BatchKey::is_retry(known.to_be_bytes(), sent)) {
                 Some(true) => return Ok(Some(info)),
                 Some(false) => {
                     let what = key.to_string();
@@ -479,7 +483,6 @@ impl Service {
     }
 }
 
-/// Adds advice to the error about a named successor.
 fn successor_error(mut error: ServiceError) -> ServiceError {
     error.hint.field = Some("successor_id".to_owned());
     match error.code {
@@ -495,12 +498,12 @@ fn call_name() -> String {
 }
 
 /// Returns the metadata of a session that continues another.
-fn links(from: &SessionId, position: Position) -> BTreeMap<String, String> {
-    [(continues(), from.to_string()), (restored_from(), format!("{from}@{position}"))].into()
+fn link_metadata(from: &SessionId, position: Position) -> BTreeMap<String, String> {
+    [(continues_name(), from.to_string()), (restored_from_name(), format!("{from}@{position}"))]
+        .into()
 }
 
-/// Returns the id of a session that continues another.
-fn successor_of(session: &SessionId, number: u32) -> SessionId {
+fn successor_id(session: &SessionId, number: u32) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 id of a successor");
     let hash = hasher.update(&number.to_be_bytes()).update(session.as_str().as_bytes());
     let digits: String = hash.finalize().to_hex().chars().take(ID_DIGITS).collect();
@@ -508,7 +511,7 @@ fn successor_of(session: &SessionId, number: u32) -> SessionId {
 }
 
 /// Builds the request to harness and checks its limits.
-fn asked(
+fn parse_request(
     workspace: &str,
     request: &RestoreRequest,
     usual: &RestoreOptions,
@@ -528,9 +531,9 @@ fn asked(
         return Err(ServiceError::invalid("max_context_items", format!("at most {ITEMS_MAX}")));
     }
     let by = match request.algorithm.as_deref() {
-        None => By::default(),
-        Some(name) => By::named(name).ok_or_else(|| {
-            let names = By::ALL.map(By::as_str).join(", ");
+        None => ItemOrder::default(),
+        Some(name) => ItemOrder::parse(name).ok_or_else(|| {
+            let names = ItemOrder::ALL.map(ItemOrder::as_str).join(", ");
             ServiceError::invalid("algorithm", format!("one of {names} is expected"))
         })?,
     };
@@ -552,7 +555,8 @@ fn weights(
     asked: &RestoreParameters,
     budget: &BTreeMap<String, BudgetShare>,
 ) -> BTreeMap<String, u64> {
-    let named = Parts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
+    let named =
+        PriorityParts::WEIGHTS.into_iter().chain([("threshold", u64::from(asked.threshold))]);
     let named = named.map(|(name, weight)| (name.to_owned(), weight));
     let shares = budget.iter().map(|(name, share)| (format!("share.{name}"), share.percent));
     named.chain(shares).collect()
@@ -560,21 +564,21 @@ fn weights(
 
 /// Returns the requests to a session: the user's latest message, the step of the plan, the task,
 /// and the state that its client reported.
-fn wanted(facts: &Facts) -> Vec<String> {
-    let stands = facts.saved.context().map(|said| {
-        let from = said.text.ceil_char_boundary(said.text.len().saturating_sub(WANTED_CHARS_MAX));
-        said.text.get(from..).unwrap_or_default()
+fn collect_requests(facts: &Facts) -> Vec<String> {
+    let context = facts.saved.context().map(|saved| {
+        let from = saved.text.ceil_char_boundary(saved.text.len().saturating_sub(WANTED_CHARS_MAX));
+        saved.text.get(from..).unwrap_or_default()
     });
-    let asked = harness::wanted(facts).into_iter().flatten();
+    let asked = harness::work_texts(facts).into_iter().flatten();
     let asked = asked.map(|text| clip(text, WANTED_CHARS_MAX));
-    asked.chain(stands.map(str::to_owned)).collect()
+    asked.chain(context.map(str::to_owned)).collect()
 }
 
 /// Returns a function that rates the similarity of a text to these requests, or else to those of
 /// the session, by `hash-512`, from 0 to 1 000.
 fn likeness(facts: &Facts, asked: &[String]) -> impl Fn(&str) -> usize {
-    let rarity = Rarity::of(facts.findings.found().iter().map(|one| &*one.text));
-    let own = if asked.is_empty() { wanted(facts) } else { Vec::new() };
+    let rarity = Rarity::from_texts(facts.findings.sentences().iter().map(|one| &*one.text));
+    let own = if asked.is_empty() { collect_requests(facts) } else { Vec::new() };
     let wanted = asked.iter().chain(&own).map(|text| Vector::from_text(text, &rarity));
     let wanted: Vec<Vector> = wanted.collect();
     move |text| {

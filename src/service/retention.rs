@@ -6,14 +6,19 @@ use std::{
     time::Duration,
 };
 
-use super::{Caller, Service, ServiceResult, in_a_task, page::page_limit, store_error::unwritten};
+use super::{
+    Caller, Service, ServiceResult, page::page_limit, spawn_and_wait, store_error::write_error,
+};
 use crate::{
     api::{
         retention::{Restored, RetentionAnswer, RetentionRow},
         sessions::Session,
     },
     event::{SessionId, SessionKey, Timestamp},
-    store::{Aging, Change, Keeps, Lifetimes, SessionInfo, Stage, StoreError, Swept},
+    store::{
+        ExpiringSession, KeepReason, Lifetimes, SessionInfo, SessionUpdate, Stage, StoreError,
+        SweepResult,
+    },
 };
 
 /// Maximum number of rounds in one sweep by an operator.
@@ -35,9 +40,9 @@ impl Service {
         if info.held_at.is_some() == hold {
             return Ok(info.into());
         }
-        let change = Change { hold: Some(hold), ..Change::default() };
-        let changed = self.durable(self.store.change(&key, change)).await;
-        Ok(changed.map_err(unwritten)?.into())
+        let change = SessionUpdate { hold: Some(hold), ..SessionUpdate::default() };
+        let changed = self.await_durable(self.store.change(&key, change)).await;
+        Ok(changed.map_err(write_error)?.into())
     }
 
     /// Restores an expired session, or a deleted one within its grace period; returns true if it
@@ -58,13 +63,13 @@ impl Service {
             Err(StoreError::SessionExpired { .. } | StoreError::SessionDeleted { .. })
         );
         if !hidden {
-            let session = self.store.used(&key).await?.into();
+            let session = self.store.use_session(&key).await?.into();
             return Ok(Restored { session, restored: false });
         }
-        let change = Change { restore: true, ..Change::default() };
+        let change = SessionUpdate { restore: true, ..SessionUpdate::default() };
         let store = Arc::clone(&self.store);
-        let restored = async move { store.change(&key, change).await.map_err(unwritten) };
-        let session = self.carried_out(restored).await?.into();
+        let restored = async move { store.change(&key, change).await.map_err(write_error) };
+        let session = self.run_to_completion(restored).await?.into();
         Ok(Restored { session, restored: true })
     }
 
@@ -77,27 +82,27 @@ impl Service {
         caller: &Caller,
         limit: Option<usize>,
     ) -> ServiceResult<RetentionAnswer> {
-        self.due(caller, limit, Swept::default()).await
+        self.build_report(caller, limit, SweepResult::default()).await
     }
 
     /// Returns the due dates of the caller's sessions, and the results of a sweep.
-    async fn due(
+    async fn build_report(
         &self,
         caller: &Caller,
         limit: Option<usize>,
-        swept: Swept,
+        swept: SweepResult,
     ) -> ServiceResult<RetentionAnswer> {
         let limit = page_limit(limit)?;
-        let mut aging = self.store.aging(&caller.scope, limit).await?;
+        let mut aging = self.store.list_aging(&caller.scope, limit).await?;
         for one in aging.iter_mut().filter(|one| one.title.is_none()) {
-            one.title = self.title_by_id(&caller.key(&one.session)).await;
+            one.title = self.read_title(&caller.key(&one.session)).await;
         }
         let lifetimes = self.store.lifetimes();
-        let (counted, now) = (self.store.counted(), self.clock.now());
+        let (counted, now) = (self.store.counted_time(), self.clock.now());
         let ids = |keys: Vec<SessionKey>| {
             keys.into_iter().map(|key| key.session.to_string()).collect::<Vec<_>>()
         };
-        let rows = aging.into_iter().map(|one| row(one, &lifetimes, (counted, now)));
+        let rows = aging.into_iter().map(|one| build_row(one, &lifetimes, (counted, now)));
         Ok(RetentionAnswer {
             data: rows.collect(),
             expired: ids(swept.expired),
@@ -121,10 +126,10 @@ impl Service {
         caller: &Caller,
         limit: Option<usize>,
     ) -> ServiceResult<RetentionAnswer> {
-        let mut swept = Swept::default();
+        let mut swept = SweepResult::default();
         for _ in 0..ROUNDS_MAX {
             let service = self.clone();
-            let round = in_a_task(async move { service.sweep().await }).await?;
+            let round = spawn_and_wait(async move { service.sweep().await }).await?;
             swept.expired.extend(round.expired);
             swept.reclaimed.extend(round.reclaimed);
             swept.failed += round.failed;
@@ -134,7 +139,7 @@ impl Service {
         }
         swept.expired.retain(|key| key.scope == caller.scope);
         swept.reclaimed.retain(|key| key.scope == caller.scope);
-        self.due(caller, limit, swept).await
+        self.build_report(caller, limit, swept).await
     }
 
     /// Runs one round of the owner's maintenance: expires unused sessions, removes the files of
@@ -142,14 +147,14 @@ impl Service {
     ///
     /// # Errors
     /// Those of the engine.
-    pub async fn sweep(&self) -> ServiceResult<Swept> {
+    pub async fn sweep(&self) -> ServiceResult<SweepResult> {
         let hot = self.store.lifetimes().hot;
         if !hot.is_zero() {
-            self.facts.forget_unused(self.clock.monotonic().saturating_sub(hot));
+            self.facts.evict_unused(self.clock.monotonic().saturating_sub(hot));
         }
         let swept = self.store.sweep().await?;
         for key in &swept.expired {
-            self.facts.forget(key);
+            self.facts.evict(key);
             tracing::info!(session = %key.session, "expired: it was not used for longer than its limit");
         }
         for key in &swept.reclaimed {
@@ -163,13 +168,17 @@ impl Service {
 
     /// Returns true if a session is offered to callers without an id.
     pub(super) fn is_offered(&self, info: &SessionInfo) -> bool {
-        let counted = self.store.counted();
+        let counted = self.store.counted_time();
         self.store.lifetimes().is_hot(info.ttl_seconds, info.used_at, counted)
     }
 }
 
 /// Builds the row of a session with a due date, from the store's time and the clock.
-fn row(one: Aging, lifetimes: &Lifetimes, (counted, now): (Timestamp, Timestamp)) -> RetentionRow {
+fn build_row(
+    one: ExpiringSession,
+    lifetimes: &Lifetimes,
+    (counted, now): (Timestamp, Timestamp),
+) -> RetentionRow {
     let idle = counted.0.saturating_sub(one.used_at.0).max(0);
     let left = one.ends_at.map(|at| at.0.saturating_sub(counted.0));
     let limit = lifetimes.limit(one.ttl_seconds).unwrap_or(Duration::ZERO);
@@ -181,8 +190,8 @@ fn row(one: Aging, lifetimes: &Lifetimes, (counted, now): (Timestamp, Timestamp)
         (Stage::Expired | Stage::Deleted, None) => "reclaim",
     };
     let why = match (one.kept, one.stage) {
-        (Some(Keeps::Hold(at)), _) => format!("held since {at}"),
-        (Some(Keeps::Damage), _) => "it is damaged, and the loss was not accepted".to_owned(),
+        (Some(KeepReason::Hold(at)), _) => format!("held since {at}"),
+        (Some(KeepReason::Damage), _) => "it is damaged, and the loss was not accepted".to_owned(),
         (None, Stage::Alive) => format!("{whose} is {} s idle", limit.as_secs()),
         (None, Stage::Expired) if left.is_none() => {
             "it expired and can be restored at any time".to_owned()

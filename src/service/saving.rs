@@ -4,10 +4,10 @@
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
-    added::event,
-    checkpoints::Before,
-    links::{SAVED, is_beside, saved},
-    titles::title_of,
+    added::new_event,
+    checkpoints::EarlierCall,
+    links::{SAVED, is_secondary_import, saved_name},
+    titles::title_of_name,
     values::{self, check_workspace},
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
         checkpoints::Trigger,
     },
     store::{NewSession, SessionInfo, StoreError},
-    traces::placed,
+    traces::normalize_path,
 };
 
 /// Maximum number of retries after another writer appended concurrently.
@@ -52,12 +52,12 @@ impl Service {
         asked: SaveRequest,
         batch_key: Option<BatchKey>,
     ) -> ServiceResult<SavedAnswer> {
-        let session = values::session("session_id", asked.session_id.as_deref())?;
+        let session = values::parse_session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
         let (asked, outside) = check_and_normalise(asked, workspace, &self.restoring.files_roots)?;
         let batch_key = batch_key.as_ref();
         let (info, is_new) = match &session {
-            Some(session) => (self.in_workspace(caller, workspace, session).await?, false),
+            Some(session) => (self.get_in_workspace(caller, workspace, session).await?, false),
             None => self.choose_to_save(caller, workspace, &asked, batch_key).await?,
         };
         let key = info.key.clone();
@@ -72,26 +72,29 @@ impl Service {
             notices: notice_of_outside(&outside).into_iter().collect(),
         };
         for _ in 0..ATTEMPTS_MAX {
-            let if_notes = match self.made_before(&key, batch_key).await? {
-                Before::Made(known, _) => {
+            let if_notes = match self.find_earlier_call(&key, batch_key).await? {
+                EarlierCall::Made(known, _) => {
                     return Ok(saved_at(info, known.position, known.id));
                 }
-                Before::New { if_notes } => if_notes,
+                EarlierCall::New { if_notes } => if_notes,
             };
             let info = self.store.info(&key).await?;
             let made = self.labelled_note(&info, batch_key, Trigger::Manual, SAVED);
             let note = NewNote { if_notes, ..made };
             let checkpoint = note.name.clone();
-            let events = events(&asked, caller);
+            let events = build_events(&asked, caller);
             let after = info.tail.plus(events.len() as u64);
             let has_context = is_new && asked.conversation_context.is_some();
             let title = Some(after.minus(1).to_string()).filter(|_| has_context);
-            let title = title.map(|place| (title_of(), Some(place)));
+            let title = title.map(|position| (title_of_name(), Some(position)));
             let batch = Batch {
                 events: events.into(),
                 note: Some(note),
                 if_position: Some(info.tail),
-                metadata: [(saved(), Some(after.to_string()))].into_iter().chain(title).collect(),
+                metadata: [(saved_name(), Some(after.to_string()))]
+                    .into_iter()
+                    .chain(title)
+                    .collect(),
                 ..Batch::default()
             };
             match self.append(caller, &key.session, batch, false).await {
@@ -104,7 +107,7 @@ impl Service {
             .action("call again"))
     }
 
-    /// Returns the session that a call without an id saves, and whether the call created it.
+    /// Returns the session that a call without an id saves; true if the call created it.
     async fn choose_to_save(
         &self,
         caller: &Caller,
@@ -113,15 +116,16 @@ impl Service {
         batch_key: Option<&BatchKey>,
     ) -> ServiceResult<(SessionInfo, bool)> {
         let mut latest = None;
-        for info in self.latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
+        for info in self.list_latest(caller, Some(&workspace.to_owned()), LATEST_MAX).await? {
             // A retry saves the same session as its first attempt, regardless of later writes.
             if let Some(key) = batch_key
-                && let Ok(Before::Made(..)) = self.made_before(&info.key, Some(key)).await
+                && let Ok(EarlierCall::Made(..)) =
+                    self.find_earlier_call(&info.key, Some(key)).await
             {
-                let is_new = info.key.session == session_of(workspace, key);
+                let is_new = info.key.session == keyed_session_id(workspace, key);
                 return Ok((info, is_new));
             }
-            if latest.is_none() && !is_beside(&info) && self.has_work(&info).await {
+            if latest.is_none() && !is_secondary_import(&info) && self.has_work(&info).await {
                 latest = Some(info);
             }
         }
@@ -130,7 +134,7 @@ impl Service {
             None if has_content(asked) => {
                 Ok((self.create_or_find(caller, workspace, batch_key).await?, true))
             }
-            None => Err(Self::none_in(workspace, None)),
+            None => Err(Self::no_session_error(workspace, None)),
         }
     }
 
@@ -141,19 +145,19 @@ impl Service {
         workspace: &str,
         batch_key: Option<&BatchKey>,
     ) -> ServiceResult<SessionInfo> {
-        let id = batch_key.map(|key| session_of(workspace, key));
+        let id = batch_key.map(|key| keyed_session_id(workspace, key));
         let new = NewSession {
             id: id.clone(),
             workspace: Some(workspace.to_owned()),
             ..NewSession::default()
         };
-        self.room_for(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
-        match (self.durable(self.store.create(&caller.scope, new)).await, id) {
+        self.reserve_quota(&caller.scope.tenant, 1, 1, new.text_bytes()).await?;
+        match (self.await_durable(self.store.create(&caller.scope, new)).await, id) {
             (Ok((info, _)), _) => Ok(info),
             (Err(StoreError::SessionExists { .. }), Some(id)) => {
                 Ok(self.store.info(&caller.key(&id)).await?)
             }
-            (Err(error), _) => Err(super::store_error::unwritten(error)),
+            (Err(error), _) => Err(super::store_error::write_error(error)),
         }
     }
 }
@@ -167,8 +171,8 @@ fn has_content(asked: &SaveRequest) -> bool {
 }
 
 /// Returns the events of a call: the saved data, followed by the record of the save.
-fn events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
-    let made = |kind, body| event(kind, caller.origin, body);
+fn build_events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
+    let made = |kind, body| new_event(kind, caller.origin, body);
     let item = |item: &NewItem| {
         let NewItem { id, category, content, importance } = item.clone();
         let body = ContextItemBody { item_id: id, category, content, importance };
@@ -183,15 +187,15 @@ fn events(asked: &SaveRequest, caller: &Caller) -> Vec<NewEvent> {
     let state = state.map(|state| {
         made(kinds::WORKSPACE_STATE, body::write(&StateBody { state: state.clone() }))
     });
-    let said = SavedBody {
+    let saved = SavedBody {
         tokens: asked.token_count,
         items: asked.context_items.len() as u64,
         files: asked.file_references.len() as u64,
         context: asked.conversation_context.clone(),
     };
-    let said = made(kinds::SESSION_SAVED, body::write(&said));
+    let saved = made(kinds::SESSION_SAVED, body::write(&saved));
     let items = asked.context_items.iter().map(item);
-    items.chain(asked.file_references.iter().map(file)).chain(state).chain([said]).collect()
+    items.chain(asked.file_references.iter().map(file)).chain(state).chain([saved]).collect()
 }
 
 /// Checks a call's limits, and normalises and deduplicates its paths; also returns the paths of
@@ -269,7 +273,7 @@ fn normalise_path(at: usize, path: &str, workspace: &str) -> ServiceResult<Strin
     if path.chars().any(char::is_control) {
         return Err(refused("it has control characters"));
     }
-    let kept = placed(path, Some(workspace), None);
+    let kept = normalize_path(path, Some(workspace), None);
     let kept = kept.ok_or_else(|| refused("it names no file of the workspace"))?;
     match kept.starts_with('/') && !path.starts_with('/') {
         true => Err(refused("it leaves the workspace")),
@@ -297,8 +301,7 @@ fn notice_of_outside(outside: &[String]) -> Option<String> {
     ))
 }
 
-/// Returns the id of the session that is created with a key.
-fn session_of(workspace: &str, key: &BatchKey) -> SessionId {
+fn keyed_session_id(workspace: &str, key: &BatchKey) -> SessionId {
     let mut hasher = blake3::Hasher::new_derive_key("sessionlog v1 id of a saved session");
     let hash = hasher.update(workspace.as_bytes()).update(&[0]).update(key.as_str().as_bytes());
     let digits: String = hash.finalize().to_hex().chars().take(ID_DIGITS).collect();

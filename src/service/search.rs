@@ -5,27 +5,27 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult,
+    compute::ComputeSlot,
     error::{check_chars, check_count},
-    hits::{IN_ROW_MAX, PageBudget, RankedEvent, bytes_of_hit},
-    indexing::{ScopeIndex, Served},
-    memory::kinds_of,
+    hits::{IN_ROW_MAX, PageBudget, RankedEvent, hit_bytes},
+    indexing::{ScopeIndex, ServedRange},
+    memory::parse_kinds,
+    memory_budget::Reservation,
     page,
-    places::Place,
-    room::Held,
-    values::{self, Times},
+    values::{self, TimeBounds},
 };
 use crate::{
     api::{
         memory::MarkKind,
-        scalar::Word,
-        search::{Complete, Hit, MeaningOf, SearchAnswer, SearchBody, VectorsBehind},
+        scalar::OpenEnum,
+        search::{Complete, Hit, MeaningUse, SearchAnswer, SearchBody, VectorsBehind},
     },
     event::{
         EventType, Origin, Position, Range, SessionHash, SessionId, TenantId, Timestamp, kinds,
         text::TOKEN_BYTES,
     },
-    harness::{Budget, TOKEN_BYTES_LEAST, TRUST, quote, speaks_of_it},
-    search::{self, HitOrder, Near, Part, Ranked, SearchQuery, SessionRef, rank},
+    harness::{Budget, TOKEN_BYTES_LEAST, TRUST, is_relevant, quote},
+    search::{self, HitOrder, NearPassage, ParsedQuery, Part, RankedHits, SessionRef, rank},
 };
 
 /// Default and maximum number of hits of a page, and maximum number of all ranked hits.
@@ -64,22 +64,21 @@ const ANCESTORS_MAX: usize = 100;
 
 /// Restrictions of an internal search.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Within {
+pub(super) struct SearchLimits {
     /// End of the searched part of the wanted session; then only this part of the index is awaited.
     pub(super) below: Option<Position>,
     /// True to skip the vector search.
-    pub(super) words_alone: bool,
+    pub(super) skip_vectors: bool,
 }
 
 /// Result of a search; true if the index is behind for the wanted session.
-pub(super) struct Searched {
+pub(super) struct SearchResult {
     pub(super) answer: SearchAnswer,
     pub(super) lacks_session: bool,
 }
 
-/// Limits of a page.
 #[derive(Clone, Copy)]
-struct Bounds {
+struct PageLimits {
     /// Number of hits on the page, and before it.
     limit: usize,
     skip: usize,
@@ -105,7 +104,7 @@ impl Service {
         if asked.recall {
             return self.recall_hits(caller, asked).await;
         }
-        Ok(self.searched(caller, &asked, Within::default(), true).await?.answer)
+        Ok(self.run_search(caller, &asked, SearchLimits::default(), true).await?.answer)
     }
 
     /// Searches without a model's request: returns only the best matches that may be recalled.
@@ -118,102 +117,105 @@ impl Service {
             let problem = format!("at most {GIVEN_BYTES_MAX} bytes");
             return Err(ServiceError::invalid("given", problem));
         }
-        let (limit, tokens_max) = (bounds(&asked)?.limit, asked.tokens_max);
+        let (limit, tokens_max) = (parse_bounds(&asked)?.limit, asked.tokens_max);
         if asked.types.is_empty() && asked.kinds.is_empty() {
             asked.types = RECALLED_TYPES.map(str::to_owned).into();
         }
         // Of each hit the passage alone is shown, so the budget is of passages.
         let wider = SearchBody { limit: Some(CANDIDATES), tokens_max: None, around: None, ..asked };
-        let mut answer = self.searched(caller, &wider, Within::default(), true).await?.answer;
+        let mut answer =
+            self.run_search(caller, &wider, SearchLimits::default(), true).await?.answer;
         let room = tokens_max.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES_LEAST));
         let mut budget = Budget::new(room);
-        let hits = answer.hits.into_iter().filter(may_be_shown).map(words_alone);
+        let hits = answer.hits.into_iter().filter(may_be_recalled).map(without_item_members);
         let hits = hits.filter(|hit| {
             let text = &hit.snippet.text;
-            !wider.given.contains(&quote::item(text)) && budget.spend(text.len() + FRAME_BYTES)
+            !wider.given.contains(&quote::escape_item(text))
+                && budget.spend(text.len() + FRAME_BYTES)
         });
         answer.hits = hits.take(limit).collect();
         answer.next_page = None;
         Ok(answer)
     }
 
-    /// Like [`Self::search`]; reserves memory, or uses [`SEARCH_BYTES`] reserved by its caller.
-    pub(super) async fn searched(
+    /// Runs a search; reserves memory, or uses [`SEARCH_BYTES`] reserved by its caller.
+    pub(super) async fn run_search(
         &self,
         caller: &Caller,
         asked: &SearchBody,
-        within: Within,
-        asks_for_room: bool,
-    ) -> ServiceResult<Searched> {
+        within: SearchLimits,
+        reserves_memory: bool,
+    ) -> ServiceResult<SearchResult> {
         self.check_search_enabled()?;
-        let (wait, newest_first) = (wait_time(asked)?, newest_first(asked)?);
-        let session = values::session("session", asked.session.as_deref())?;
+        let (wait, newest_first) = (parse_wait(asked)?, parse_newest_first(asked)?);
+        let session = values::parse_session("session", asked.session.as_deref())?;
         let query = Arc::new(parse_query(asked, self.now())?);
-        let bounds = bounds(asked)?;
+        let bounds = parse_bounds(asked)?;
         let family = match &session {
-            Some(session) => Some(self.line_of(caller, session, within.below).await?),
+            Some(session) => Some(self.list_family(caller, session, within.below).await?),
             None => None,
         };
-        let lacks = |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks(line));
+        let lacks =
+            |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks_events_of(line));
         let has_enough =
             |index: &ScopeIndex| index.is_caught_up() || within.below.is_some() && !lacks(index);
-        let caught_up = self.caught_up(&caller.scope, CATCH_UP + wait, has_enough);
-        let words = (!within.words_alone && !newest_first).then_some(&*asked.q);
-        let ((index, is_noted), vector) = tokio::join!(caught_up, self.vector_of_query(words));
-        let lacks_session = !is_noted || lacks(&index);
+        let caught_up = self.wait_for_index(&caller.scope, CATCH_UP + wait, has_enough);
+        let words = (!within.skip_vectors && !newest_first).then_some(&*asked.q);
+        let ((index, has_all_changes), vector) = tokio::join!(caught_up, self.query_vector(words));
+        let lacks_session = !has_all_changes || lacks(&index);
         let meaning = vector.as_ref().and_then(|vector| {
-            let meaning = if vector.is_some() { MeaningOf::Used } else { MeaningOf::Absent };
-            Some((meaning, self.embedding.as_ref()?.behind(&caller.scope)))
+            let meaning = if vector.is_some() { MeaningUse::Used } else { MeaningUse::Absent };
+            Some((meaning, self.embedding.as_ref()?.count_behind(&caller.scope)))
         });
-        let _room = self.room_of_search(&caller.scope.tenant, asks_for_room).await?;
-        let place = self.places.ask(&caller.scope.tenant).await?;
-        let (place, workspaces) = self.meant_workspaces(&index, &query, place).await?;
+        let _memory = self.reserve_search_memory(&caller.scope.tenant, reserves_memory).await?;
+        let slot = self.compute.acquire(&caller.scope.tenant).await?;
+        let (slot, workspaces) = self.list_matching_workspaces(&index, &query, slot).await?;
         let spare = if query.needs_text() { VERIFIED_MAX } else { SPARE };
         let wanted = (bounds.skip + REPEATS * bounds.limit + spare).clamp(IN_ROW_MAX, RANKED_MAX);
         let of = (Arc::clone(&index), vector.flatten());
         let order = if newest_first { HitOrder::Time } else { HitOrder::Score };
         let how = (order, asked.include_archived);
-        let ranking = self.ranking(of, Arc::clone(&query), how, family, wanted);
-        let (mut place, (mut ranked, near)) = place.run(ranking).await?;
+        let ranking = self.prepare_ranking(of, Arc::clone(&query), how, family, wanted);
+        let (mut slot, (mut ranked, near)) = slot.run(ranking).await?;
         if !newest_first {
-            place = self.add_rows(caller, &query, &mut ranked.hits, place).await?;
+            slot = self.add_phrase_scores(caller, &query, &mut ranked.hits, slot).await?;
         }
         let mut answer = SearchAnswer {
             hits: Vec::new(),
-            complete: with_meaning(index.coverage(), is_noted, meaning),
+            complete: merge_coverage(index.coverage(), has_all_changes, meaning),
             workspaces,
             limited: ranked.limited,
             next_page: None,
             trust: TRUST.to_owned(),
         };
         let is_cut = ranked.hits.len() == wanted && wanted < RANKED_MAX;
-        let found = RankedEvent::merged(ranked.hits, near);
-        let mut looked = PageBudget::new(place);
-        self.add_page(caller, (&query, &index), found, bounds, &mut looked, &mut answer).await?;
+        let found = RankedEvent::merge(ranked.hits, near);
+        let mut page = PageBudget::new(slot);
+        self.add_page(caller, (&query, &index), found, bounds, &mut page, &mut answer).await?;
         if is_cut && answer.next_page.is_none() {
-            answer.next_page = Some(page::seal("q", &[&wanted.to_string()]));
+            answer.next_page = Some(page::encode("q", &[&wanted.to_string()]));
         }
-        looked.name_hurt(&mut answer.complete);
-        Ok(Searched { answer, lacks_session })
+        page.report_unreadable(&mut answer.complete);
+        Ok(SearchResult { answer, lacks_session })
     }
 
     /// Adds one page of the ranked events to the response, without repeats and within the limits.
     async fn add_page(
         &self,
         caller: &Caller,
-        (query, index): (&Arc<SearchQuery>, &ScopeIndex),
+        (query, index): (&Arc<ParsedQuery>, &ScopeIndex),
         found: Vec<RankedEvent>,
-        bounds: Bounds,
-        looked: &mut PageBudget,
+        bounds: PageLimits,
+        page: &mut PageBudget,
         answer: &mut SearchAnswer,
     ) -> ServiceResult<()> {
-        let Bounds { limit, skip, around, bytes_max } = bounds;
+        let PageLimits { limit, skip, around, bytes_max } = bounds;
         let until = self.monotonic() + VERIFIED_FOR;
         let mut budget = Budget::new(bytes_max);
         let mut texts = HashMap::<u64, usize>::new();
         for (at, found) in found.into_iter().enumerate().skip(skip) {
-            let next_page = || Some(page::seal("q", &[&at.to_string()]));
-            if answer.hits.len() == limit || looked.is_spent() {
+            let next_page = || Some(page::encode("q", &[&at.to_string()]));
+            if answer.hits.len() == limit || page.is_spent() {
                 answer.next_page = next_page();
                 break;
             }
@@ -221,14 +223,14 @@ impl Service {
                 (answer.limited, answer.next_page) = (true, next_page());
                 break;
             }
-            let shown = self.shown(caller, query, index, &found, around, looked).await?;
+            let shown = self.load_hit(caller, query, index, &found, around, page).await?;
             let Some((text, hit)) = shown else { continue };
             if let Some(first) = texts.get(&text).and_then(|first| answer.hits.get_mut(*first)) {
                 first.repeated += 1;
                 continue;
             }
-            let bytes = bytes_of_hit(&hit);
-            if bytes > budget.left() && !answer.hits.is_empty() {
+            let bytes = hit_bytes(&hit);
+            if bytes > budget.remaining() && !answer.hits.is_empty() {
                 answer.next_page = next_page();
                 break;
             }
@@ -240,13 +242,13 @@ impl Service {
     }
 
     /// Reserves the memory of a search after it has waited for the index.
-    async fn room_of_search(
+    async fn reserve_search_memory(
         &self,
         tenant: &TenantId,
-        asks_for_room: bool,
-    ) -> ServiceResult<Option<Held>> {
-        match asks_for_room {
-            true => self.room(tenant, SEARCH_BYTES).await.map(Some),
+        reserves_memory: bool,
+    ) -> ServiceResult<Option<Reservation>> {
+        match reserves_memory {
+            true => self.reserve_memory(tenant, SEARCH_BYTES).await.map(Some),
             false => Ok(None),
         }
     }
@@ -261,7 +263,7 @@ impl Service {
     }
 
     /// Returns a session and its ancestors, each with the end of the events that it shares.
-    async fn line_of(
+    async fn list_family(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -281,38 +283,38 @@ impl Service {
     }
 
     /// Returns the workspaces whose names partly match words of a query.
-    async fn meant_workspaces(
+    async fn list_matching_workspaces(
         &self,
         index: &Arc<ScopeIndex>,
-        query: &Arc<SearchQuery>,
-        place: Place,
-    ) -> ServiceResult<(Place, Vec<String>)> {
+        query: &Arc<ParsedQuery>,
+        slot: ComputeSlot,
+    ) -> ServiceResult<(ComputeSlot, Vec<String>)> {
         if !query.filters.names_workspaces() {
-            return Ok((place, Vec::new()));
+            return Ok((slot, Vec::new()));
         }
         let (index, query) = (Arc::clone(index), Arc::clone(query));
-        place.run(move || index.workspaces(|name| query.filters.admits_workspace(Some(name)))).await
+        slot.run(move || index.workspaces(|name| query.filters.allows_workspace(Some(name)))).await
     }
 
     /// Returns the vector of the query; outer `None` if not wanted, inner `None` if not in time.
-    async fn vector_of_query(&self, words: Option<&str>) -> Option<Option<Vec<f32>>> {
-        self.meant(words?, plain).await
+    async fn query_vector(&self, words: Option<&str>) -> Option<Option<Vec<f32>>> {
+        self.embed_query(words?, strip_operators).await
     }
 
     /// Returns a computation that ranks the matches and owns its inputs.
-    fn ranking(
+    fn prepare_ranking(
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
-        query: Arc<SearchQuery>,
+        query: Arc<ParsedQuery>,
         (order, archived): (HitOrder, bool),
         family: Option<Family>,
         wanted: usize,
-    ) -> impl FnOnce() -> (Ranked, Vec<Near>) + Send + 'static {
+    ) -> impl FnOnce() -> (RankedHits, Vec<NearPassage>) + Send + 'static {
         let service = self.clone();
         move || {
             let served = |session: SessionHash| {
                 let admits = |id: &SessionId, workspace: Option<&str>, is_archived: bool| {
-                    let is_wanted = query.filters.admits_session(id.as_str(), workspace);
+                    let is_wanted = query.filters.allows_session(id.as_str(), workspace);
                     let is_wanted = is_wanted && (archived || !is_archived);
                     let below = match &family {
                         Some(family) => family.get(id).copied(),
@@ -320,25 +322,25 @@ impl Service {
                     };
                     below.filter(|_| is_wanted)
                 };
-                index.served(session, admits)
+                index.serving_ranges(session, admits)
             };
             let keep = |session: SessionRef<'_>, range: Range| {
                 let kept = served(session.hash).into_iter().map(|one| one.range);
                 let kept = kept.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
-            let mut ranked = service.over(&index, |parts| {
-                let parts = parts.iter().filter_map(|bytes| Part::trusted(bytes).ok());
+            let mut ranked = service.with_parts(&index, |parts| {
+                let parts = parts.iter().filter_map(|bytes| Part::from_trusted(bytes).ok());
                 rank(&parts.collect::<Vec<_>>(), &query, &keep, order, wanted)
             });
             let near = vector.as_ref();
-            let near = near.map(|vector| service.near(&index.scope, vector, &keep));
+            let near = near.map(|vector| service.find_nearest(&index.scope, vector, &keep));
             let mut near = near.unwrap_or_default();
             for hit in &mut ranked.hits {
-                serve_from(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
+                set_server(served(hit.hash), hit.position, (&mut hit.hash, &mut hit.session));
             }
             for one in &mut near {
-                serve_from(served(one.hash), one.position, (&mut one.hash, &mut one.session));
+                set_server(served(one.hash), one.position, (&mut one.hash, &mut one.session));
             }
             (ranked, near)
         }
@@ -346,26 +348,26 @@ impl Service {
 }
 
 /// Returns true if a hit is about the words of the query and is known not to be marked as wrong.
-pub(super) fn speaks_of_words(hit: &Hit) -> bool {
-    speaks_of_it(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
+pub(super) fn matches_query_words(hit: &Hit) -> bool {
+    is_relevant(&hit.snippet.text, &hit.snippet.marks, f64::from(hit.why.words))
         && !hit.unchecked
         && hit.marks.iter().all(|mark| mark.kind != MarkKind::Wrong)
 }
 
 /// Returns true if users or agents wrote it, not a tool or a web page.
-pub(super) fn is_said(hit: &Hit) -> bool {
+pub(super) fn is_by_user_or_agent(hit: &Hit) -> bool {
     hit.origin != Origin::Tool && hit.origin != Origin::Web
 }
 
 /// Returns true if a hit may be recalled without a request: no evidence is against it. A user's
 /// message about a file stays valid when the file changes.
-fn may_be_shown(hit: &Hit) -> bool {
+fn may_be_recalled(hit: &Hit) -> bool {
     let is_current = hit.stale.is_none() || hit.kind.as_str() == kinds::USER_MESSAGE;
-    is_said(hit) && is_current && speaks_of_words(hit)
+    is_by_user_or_agent(hit) && is_current && matches_query_words(hit)
 }
 
 /// Returns the hit with only the text of an item of memory: without its kind, name and source.
-fn words_alone(mut hit: Hit) -> Hit {
+fn without_item_members(mut hit: Hit) -> Hit {
     let is_item = hit.kind.as_str() == kinds::MEMORY_ITEM;
     if let Some(end) = hit.snippet.text.find(MEMBERS).filter(|_| is_item) {
         hit.snippet.text.truncate(end);
@@ -375,15 +377,14 @@ fn words_alone(mut hit: Hit) -> Hit {
     hit
 }
 
-/// Returns the requested time that a search waits for the index.
-fn wait_time(asked: &SearchBody) -> ServiceResult<Duration> {
+fn parse_wait(asked: &SearchBody) -> ServiceResult<Duration> {
     match asked.wait_ms {
         0..=WAIT_MS_MAX => Ok(Duration::from_millis(asked.wait_ms)),
         _ => Err(ServiceError::invalid("wait_ms", format!("at most {WAIT_MS_MAX}"))),
     }
 }
 
-fn newest_first(asked: &SearchBody) -> ServiceResult<bool> {
+fn parse_newest_first(asked: &SearchBody) -> ServiceResult<bool> {
     match asked.order.as_deref() {
         None | Some("score") => Ok(false),
         Some("time") => Ok(true),
@@ -391,7 +392,7 @@ fn newest_first(asked: &SearchBody) -> ServiceResult<bool> {
     }
 }
 
-fn bounds(asked: &SearchBody) -> ServiceResult<Bounds> {
+fn parse_bounds(asked: &SearchBody) -> ServiceResult<PageLimits> {
     let (limit, around) = (asked.limit.unwrap_or(HITS_DEFAULT), asked.around.unwrap_or(0));
     if limit == 0 || limit > HITS_MAX {
         let problem = format!("from 1 to {HITS_MAX}, not {limit}");
@@ -400,16 +401,16 @@ fn bounds(asked: &SearchBody) -> ServiceResult<Bounds> {
     if around > AROUND_MAX {
         return Err(ServiceError::invalid("around", format!("at most {AROUND_MAX}")));
     }
-    let skip = asked.page.as_deref().map(open_page).transpose()?.unwrap_or(0);
+    let skip = asked.page.as_deref().map(parse_page).transpose()?.unwrap_or(0);
     let bytes_max =
         asked.tokens_max.map_or(usize::MAX, |tokens| tokens.saturating_mul(TOKEN_BYTES));
-    Ok(Bounds { limit, skip, around, bytes_max })
+    Ok(PageLimits { limit, skip, around, bytes_max })
 }
 
-fn parse_query(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery> {
-    let types = values::types(&asked.types)?;
+fn parse_query(asked: &SearchBody, now: Timestamp) -> ServiceResult<ParsedQuery> {
+    let types = values::parse_types(&asked.types)?;
     let (gte, lt) = (asked.after.as_deref(), asked.before.as_deref());
-    let window = Times { gte, lt, ..Times::default() }.window()?;
+    let window = TimeBounds { gte, lt, ..TimeBounds::default() }.window()?;
     check_count("kinds", asked.kinds.len())?;
     check_chars("workspace", asked.workspace.as_deref())?;
     check_chars("who", asked.who.as_deref())?;
@@ -423,20 +424,20 @@ fn parse_query(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery>
         || window.from.or(window.to).is_some();
     let wrong = |error| ServiceError::invalid("q", error);
     let mut query = match asked.q.trim() {
-        "" if has_filter => SearchQuery::everything(),
-        words => SearchQuery::parse(words, now).map_err(wrong)?,
+        "" if has_filter => ParsedQuery::match_all(),
+        words => ParsedQuery::parse(words, now).map_err(wrong)?,
     };
     let memory = (!asked.kinds.is_empty()).then_some(kinds::MEMORY_ITEM);
     let types: Vec<&str> = types.iter().map(EventType::as_str).chain(memory).collect();
-    let beside = search::Beside {
+    let beside = search::CallerFilters {
         types: &types,
         workspace: asked.workspace.as_deref(),
         who: asked.who.as_deref(),
         origin: asked.origin.as_deref(),
     };
-    let limited = query.limit(beside, now);
+    let limited = query.add_filters(beside, now);
     limited.map_err(|fault| ServiceError::invalid("origin", fault))?;
-    let kinds = kinds_of("kinds", &asked.kinds)?;
+    let kinds = parse_kinds("kinds", &asked.kinds)?;
     if !kinds.is_empty() {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
         query.narrow_to_kinds(&names);
@@ -447,21 +448,19 @@ fn parse_query(asked: &SearchBody, now: Timestamp) -> ServiceResult<SearchQuery>
     Ok(query)
 }
 
-/// Combines the coverage of the index and of the vectors.
-fn with_meaning(
+fn merge_coverage(
     complete: Complete,
-    is_noted: bool,
-    meaning: Option<(MeaningOf, VectorsBehind)>,
+    has_all_changes: bool,
+    meaning: Option<(MeaningUse, VectorsBehind)>,
 ) -> Complete {
     let (meaning, vectors) = meaning.unzip();
     let is_of_note = |one: &VectorsBehind| one.events > 0 || one.problem.is_some();
-    let is_complete = is_noted && complete.is_complete;
-    let meaning = meaning.map(Word::from);
+    let is_complete = has_all_changes && complete.is_complete;
+    let meaning = meaning.map(OpenEnum::from);
     Complete { is_complete, meaning, vectors_behind: vectors.filter(is_of_note), ..complete }
 }
 
-/// Returns the words of a query without operators.
-fn plain(words: &str) -> String {
+fn strip_operators(words: &str) -> String {
     let is_plain = |word: &&str| !word.starts_with('-') && !word.contains(':');
     let words = words.split_whitespace().filter(is_plain);
     let plain: Vec<&str> = words.map(|word| word.trim_matches(['"', '+', '*'])).collect();
@@ -469,8 +468,8 @@ fn plain(words: &str) -> String {
 }
 
 /// Replaces the session that wrote an event by the one that returns its position.
-fn serve_from(
-    servers: Vec<Served>,
+fn set_server(
+    servers: Vec<ServedRange>,
     position: Position,
     (hash, session): (&mut SessionHash, &mut SessionId),
 ) {
@@ -479,8 +478,8 @@ fn serve_from(
     }
 }
 
-fn open_page(page: &str) -> ServiceResult<usize> {
-    let [skip] = page::open::<1>("q", page)?;
+fn parse_page(page: &str) -> ServiceResult<usize> {
+    let [skip] = page::decode::<1>("q", page)?;
     let skip = skip.parse().ok().filter(|skip| *skip < RANKED_MAX);
     skip.ok_or_else(|| ServiceError::invalid("page", "this is no page of this search"))
 }

@@ -4,19 +4,20 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    Caller, Monitor, Next, RESERVED_METADATA, Service, ServiceError, ServiceResult, Status,
-    added::adds,
+    Caller, ContextLimits, NextAction, RESERVED_METADATA, Service, ServiceError, ServiceResult,
+    SessionStatus,
+    added::may_have_due_events,
     agent,
     append::check_batch,
     error::check_count,
-    given,
-    hosted::{self, WantedPair, check_names},
-    notebook::{no_notebook, refuse_reserved},
+    hosted::{self, MetadataPair, check_names},
+    injected,
+    notebook::{check_not_notebook, exclude_notebooks},
     page::{self, page_limit},
     status,
-    store_error::unwritten,
-    titles::title_of,
-    values::session_id,
+    store_error::write_error,
+    titles::title_of_name,
+    values::parse_session_id,
 };
 use crate::{
     api::{
@@ -25,8 +26,8 @@ use crate::{
     },
     event::{Batch, BatchKey, NewEvent, SessionId, SessionKey, Timestamp, limits},
     store::{
-        Appended, Change, Criterion, Listed, Listing, ListingOrder, NewSession, SessionInfo,
-        StoreError,
+        AppendResult, Criterion, Listing, ListingOrder, ListingPage, NewSession, SessionInfo,
+        SessionUpdate, StoreError,
     },
 };
 
@@ -51,7 +52,7 @@ pub struct SessionQuery {
     /// Statuses of the sessions; empty for all.
     pub statuses: Vec<String>,
     /// Metadata pairs that the sessions must all have.
-    pub metadata: Vec<WantedPair>,
+    pub metadata: Vec<MetadataPair>,
     /// Earliest creation time, inclusive.
     pub created_from: Option<Timestamp>,
     /// Latest creation time, exclusive.
@@ -88,11 +89,11 @@ impl Service {
     ) -> ServiceResult<Session> {
         let mut metadata = asked.metadata.unwrap_or_default();
         check_names(metadata.keys())?;
-        metadata.extend(hosted::metadata(asked.agent, asked.environment_id)?);
+        metadata.extend(hosted::agent_metadata(asked.agent, asked.environment_id)?);
         let title_of_event = asked.title_of.filter(|_| asked.title.is_none());
-        metadata.extend(title_of_event.map(|position| (title_of(), position.to_string())));
+        metadata.extend(title_of_event.map(|position| (title_of_name(), position.to_string())));
         let new = NewSession {
-            id: asked.id.as_deref().map(session_id).transpose()?,
+            id: asked.id.as_deref().map(parse_session_id).transpose()?,
             title: asked.title,
             metadata,
             workspace: asked.workspace,
@@ -112,10 +113,10 @@ impl Service {
         &self,
         caller: &Caller,
         mut new: NewSession,
-    ) -> ServiceResult<(SessionInfo, Appended)> {
-        new.id.as_ref().map_or(Ok(()), refuse_reserved)?;
+    ) -> ServiceResult<(SessionInfo, AppendResult)> {
+        new.id.as_ref().map_or(Ok(()), check_not_notebook)?;
         let events = Arc::make_mut(&mut new.events.events);
-        self.admit((&caller.scope, None), events, "initial_events").await?;
+        self.prepare_events((&caller.scope, None), events, "initial_events").await?;
         check_text("title", new.title.as_deref(), limits::TITLE_CHARS_MAX)?;
         check_text("workspace", new.workspace.as_deref(), limits::WORKSPACE_CHARS_MAX)?;
         check_metadata(&new.metadata)?;
@@ -126,30 +127,31 @@ impl Service {
         let bytes = if first { check_batch(&new.events)? } else { 0 };
         let records = 1 + new.events.events.len();
         let room = bytes + new.text_bytes();
-        self.room_for(&caller.scope.tenant, 1, records, room).await?;
-        status::keep(&mut new.events);
-        given::keep(&mut new.events);
-        let starts = agent::keep(&mut new.events);
+        self.reserve_quota(&caller.scope.tenant, 1, records, room).await?;
+        status::record_status(&mut new.events);
+        injected::record_injected(&mut new.events);
+        let starts = agent::record_start(&mut new.events);
         let batch = new.events.clone();
         if starts {
-            self.agents.storing(&caller.scope);
+            self.agents.suspend_caching(&caller.scope);
         }
-        let created = self.durable(self.store.create(&caller.scope, new)).await.map_err(unwritten);
+        let created =
+            self.await_durable(self.store.create(&caller.scope, new)).await.map_err(write_error);
         if starts {
-            self.agents.stored(&caller.scope, &created);
+            self.agents.resume_caching(&caller.scope, &created);
         }
         let (mut info, mut appended) = created?;
         if first {
-            self.count(&appended, bytes);
+            self.count_append(&appended, bytes);
         }
         if !appended.repeated {
-            self.mark_created(&info, &batch).await;
+            self.write_first_checkpoint(&info, &batch).await;
         }
-        if adds(&batch.events) {
-            self.add_behind(caller, &info.key.session, &mut appended).await;
+        if may_have_due_events(&batch.events) {
+            self.add_due_events(caller, &info.key.session, &mut appended).await;
             info = self.store.info(&info.key).await?;
         }
-        Ok((self.titled(info).await, appended))
+        Ok((self.with_title(info).await, appended))
     }
 
     /// Returns a page of the caller's sessions. With a filter on status or metadata, it may have
@@ -164,7 +166,8 @@ impl Service {
     ) -> ServiceResult<SessionPage> {
         check_count("statuses[]", query.statuses.len())?;
         check_count("metadata[]", query.metadata.len())?;
-        let archived = query.statuses.iter().any(|wanted| wanted == Status::Terminated.as_str());
+        let archived =
+            query.statuses.iter().any(|wanted| wanted == SessionStatus::Terminated.as_str());
         let limit = page_limit(query.limit)?;
         let is_filtered = !query.statuses.is_empty()
             || !query.metadata.is_empty()
@@ -173,25 +176,26 @@ impl Service {
             limit,
             looks: match (query.by_activity, is_filtered) {
                 (true, _) => usize::MAX,
-                (false, true) => limits::LISTED_LOOKS_MAX,
+                (false, true) => limits::LIST_EXAMINED_MAX,
                 (false, false) => limit + NOTEBOOKS_PASSED,
             },
-            after: query.page.as_deref().map(open_page).transpose()?,
+            after: query.page.as_deref().map(parse_page).transpose()?,
             order: if query.by_activity { ListingOrder::Worked } else { ListingOrder::Created },
             ascending: query.ascending,
             include_archived: query.include_archived || archived,
-            only: Some(query.condition()),
+            only: Some(query.criterion()),
             workspace: query.workspace,
             ..Listing::default()
         };
-        let _place = match query.by_activity {
-            true => Some(self.places.ask_again(&caller.scope.tenant).await?),
+        let _slot = match query.by_activity {
+            true => Some(self.compute.acquire_unlimited(&caller.scope.tenant).await?),
             false => None,
         };
-        let Listed { mut sessions, next, .. } = self.store.list(&caller.scope, listing).await?;
-        self.title(&mut sessions).await;
+        let ListingPage { mut sessions, next, .. } =
+            self.store.list(&caller.scope, listing).await?;
+        self.add_titles(&mut sessions).await;
         let next_page =
-            next.map(|(at, session)| page::seal("s", &[&at.0.to_string(), session.as_str()]));
+            next.map(|(at, session)| page::encode("s", &[&at.0.to_string(), session.as_str()]));
         Ok(SessionPage { sessions, next_page })
     }
 
@@ -199,7 +203,7 @@ impl Service {
     ///
     /// # Errors
     /// Those of the engine.
-    pub async fn counted_sessions(
+    pub async fn list_and_count_sessions(
         &self,
         caller: &Caller,
         workspace: Option<String>,
@@ -211,12 +215,13 @@ impl Service {
             skip: offset,
             count: true,
             workspace,
-            only: Some(no_notebook()),
+            only: Some(exclude_notebooks()),
             ..Listing::default()
         };
-        let _place = self.places.ask_again(&caller.scope.tenant).await?;
-        let Listed { mut sessions, selected, .. } = self.store.list(&caller.scope, listing).await?;
-        self.title(&mut sessions).await;
+        let _slot = self.compute.acquire_unlimited(&caller.scope.tenant).await?;
+        let ListingPage { mut sessions, selected, .. } =
+            self.store.list(&caller.scope, listing).await?;
+        self.add_titles(&mut sessions).await;
         Ok((sessions, selected))
     }
 
@@ -229,7 +234,7 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
     ) -> ServiceResult<Session> {
-        Ok(self.titled(self.store.used(&caller.key(session)).await?).await.into())
+        Ok(self.with_title(self.store.use_session(&caller.key(session)).await?).await.into())
     }
 
     /// Returns the thread of a session.
@@ -237,7 +242,7 @@ impl Service {
     /// # Errors
     /// `session_not_found`, `session_deleted`.
     pub async fn get_thread(&self, caller: &Caller, session: &SessionId) -> ServiceResult<Thread> {
-        Ok((&self.store.used(&caller.key(session)).await?).into())
+        Ok((&self.store.use_session(&caller.key(session)).await?).into())
     }
 
     /// Changes title and metadata. A title replaces one taken from an event.
@@ -251,17 +256,17 @@ impl Service {
         asked: UpdateSession,
     ) -> ServiceResult<Session> {
         let key = caller.key(session);
-        let UpdateSession { mut title, title_of: place, metadata } = asked;
+        let UpdateSession { mut title, title_of: title_event, metadata } = asked;
         let mut metadata = metadata.unwrap_or_default();
         check_names(metadata.keys())?;
-        let info = self.store.used(&key).await?;
-        match place {
-            Some(place) if title.is_none() => {
+        let info = self.store.use_session(&key).await?;
+        match title_event {
+            Some(position) if title.is_none() => {
                 title = Some(None);
-                metadata.insert(title_of(), Some(place.to_string()));
+                metadata.insert(title_of_name(), Some(position.to_string()));
             }
-            _ if title.is_some() && info.metadata.contains_key(&title_of()) => {
-                metadata.insert(title_of(), None);
+            _ if title.is_some() && info.metadata.contains_key(&title_of_name()) => {
+                metadata.insert(title_of_name(), None);
             }
             _ => {}
         }
@@ -271,7 +276,7 @@ impl Service {
             limits::TITLE_CHARS_MAX,
         )?;
         if title.is_none() && metadata.is_empty() {
-            return Ok(self.titled(info).await.into());
+            return Ok(self.with_title(info).await.into());
         }
         let mut merged = info.metadata.clone();
         for (name, value) in &metadata {
@@ -282,12 +287,13 @@ impl Service {
         }
         check_metadata(&merged)?;
         if merged == info.metadata && title.as_ref().is_none_or(|title| *title == info.title) {
-            return Ok(self.titled(info).await.into());
+            return Ok(self.with_title(info).await.into());
         }
-        let change = Change { title, metadata, ..Change::default() };
-        self.room_for(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
-        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok(self.titled(info).await.into())
+        let change = SessionUpdate { title, metadata, ..SessionUpdate::default() };
+        self.reserve_quota(&key.scope.tenant, 0, 1, change.text_bytes()).await?;
+        let info =
+            self.await_durable(self.store.change(&key, change)).await.map_err(write_error)?;
+        Ok(self.with_title(info).await.into())
     }
 
     /// Archives a session, which makes it read-only, or unarchives it. Both are idempotent.
@@ -303,11 +309,12 @@ impl Service {
         let key = caller.key(session);
         let info = self.store.info(&key).await?;
         if info.archived_at.is_some() == archive {
-            return Ok(self.titled(info).await.into());
+            return Ok(self.with_title(info).await.into());
         }
-        let change = Change { archive: Some(archive), ..Change::default() };
-        let info = self.durable(self.store.change(&key, change)).await.map_err(unwritten)?;
-        Ok(self.titled(info).await.into())
+        let change = SessionUpdate { archive: Some(archive), ..SessionUpdate::default() };
+        let info =
+            self.await_durable(self.store.change(&key, change)).await.map_err(write_error)?;
+        Ok(self.with_title(info).await.into())
     }
 
     /// Deletes a session: it is hidden immediately, and `session_deleted` during its grace period.
@@ -324,7 +331,7 @@ impl Service {
     ) -> ServiceResult<Option<Timestamp>> {
         let (service, session) = (self.clone(), session.clone());
         let key = caller.key(&session);
-        self.carried_out(async move { service.delete(&key, session, now).await }).await
+        self.run_to_completion(async move { service.delete(&key, session, now).await }).await
     }
 
     async fn delete(
@@ -333,16 +340,16 @@ impl Service {
         session: SessionId,
         now: bool,
     ) -> ServiceResult<Option<Timestamp>> {
-        let change = Change { delete: !now, discard: now, ..Change::default() };
+        let change = SessionUpdate { delete: !now, discard: now, ..SessionUpdate::default() };
         match self.store.change(key, change).await {
             Ok(info) => {
                 let lifetimes = self.store.lifetimes();
-                Ok((!now).then(|| lifetimes.deleted_goes_at(info.used_at)))
+                Ok((!now).then(|| lifetimes.deleted_reclaim_at(info.used_at)))
             }
-            Err(error @ StoreError::DiskFull(_)) => Err(unwritten(error)
+            Err(error @ StoreError::DiskFull(_)) => Err(write_error(error)
                 .action("delete it without the possibility of restoring it, which frees its bytes")
-                .next(Next::DeleteNow(session))),
-            Err(error) => Err(unwritten(error)),
+                .next(NextAction::DeleteNow(session))),
+            Err(error) => Err(write_error(error)),
         }
     }
 }
@@ -350,11 +357,11 @@ impl Service {
 /// Filter of a listing. Notebooks are never listed.
 impl SessionQuery {
     /// Returns the condition of its sessions, except the one on their workspace.
-    fn condition(&self) -> Criterion {
+    fn criterion(&self) -> Criterion {
         let began = self.created_from.map(Criterion::BeganFrom);
         let before = self.created_to.map(|to| Criterion::negate(Criterion::BeganFrom(to)));
-        let statuses = self.statuses.iter().filter_map(|status| Status::parse(status));
-        let statuses = Criterion::Any(statuses.map(Status::condition).collect());
+        let statuses = self.statuses.iter().filter_map(|status| SessionStatus::parse(status));
+        let statuses = Criterion::Any(statuses.map(SessionStatus::criterion).collect());
         let statuses = (!self.statuses.is_empty()).then_some(statuses);
         let pairs = self.metadata.iter().map(|wanted| {
             let pair = Criterion::Pair(wanted.name.clone(), wanted.value.clone());
@@ -366,13 +373,13 @@ impl SessionQuery {
                 false => pair,
             }
         });
-        let all = [Some(no_notebook()), began, before, statuses].into_iter().flatten();
+        let all = [Some(exclude_notebooks()), began, before, statuses].into_iter().flatten();
         Criterion::All(all.chain(pairs).collect())
     }
 }
 
-fn open_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {
-    let [created_at, session] = page::open::<2>("s", page)?;
+fn parse_page(page: &str) -> ServiceResult<(Timestamp, SessionId)> {
+    let [created_at, session] = page::decode::<2>("s", page)?;
     match (created_at.parse(), SessionId::new(&session)) {
         (Ok(micros), Ok(session)) => Ok((Timestamp(micros), session)),
         _ => Err(ServiceError::invalid("page", "this is no page of this listing")),
@@ -401,7 +408,7 @@ fn check_metadata(metadata: &BTreeMap<String, String>) -> ServiceResult<()> {
         }
         check_text("metadata", Some(name), limits::METADATA_KEY_CHARS_MAX)?;
         check_text(&format!("metadata.{name}"), Some(value), limits::METADATA_VALUE_CHARS_MAX)?;
-        Monitor::check(name, value)?;
+        ContextLimits::check_metadata(name, value)?;
     }
     Ok(())
 }

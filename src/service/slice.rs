@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{Caller, Service, ServiceError, ServiceResult, error::check_count, page};
 use crate::{
     event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, Timestamp, limits},
-    store::{Fill, Gap, Read, Watch},
+    store::{FillDirection, ReadRequest, SessionGap, Watch},
 };
 
 /// Number of events read in one step of a filtered read.
@@ -23,7 +23,7 @@ const REWATCH: Duration = Duration::from_millis(20);
 
 /// Events around a point: `before` events, the event there, `after` events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Around {
+pub struct AroundPoint {
     /// Point in the middle.
     pub point: Point,
     /// Number of events before it.
@@ -34,15 +34,15 @@ pub struct Around {
 
 /// Half-open time window by the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Window {
+pub struct TimeWindow {
     /// Earliest processing time, inclusive.
     pub from: Option<Timestamp>,
     /// Latest processing time, exclusive.
     pub to: Option<Timestamp>,
 }
 
-impl Window {
-    fn admits(self, time: Timestamp) -> bool {
+impl TimeWindow {
+    fn contains(self, time: Timestamp) -> bool {
         self.from.is_none_or(|from| time >= from) && self.to.is_none_or(|to| time < to)
     }
 }
@@ -55,7 +55,7 @@ pub struct EventQuery {
     /// First position after the range; the live tail when absent.
     pub to: Option<Point>,
     /// Point whose surroundings are read, instead of `from` and `to`.
-    pub around: Option<Around>,
+    pub around: Option<AroundPoint>,
     /// Page size in events; 1 000 by default, 10 000 at most.
     pub limit: Option<usize>,
     /// True for the newest first.
@@ -63,7 +63,7 @@ pub struct EventQuery {
     /// Types of the events; empty for all.
     pub types: Vec<EventType>,
     /// Time window of the events.
-    pub window: Window,
+    pub window: TimeWindow,
     /// `next_page` of the previous response; replaces the range.
     pub page: Option<String>,
     /// True to return the intact events of a damaged range and report the gaps.
@@ -84,7 +84,7 @@ pub struct EventSlice {
     /// Position that the session's next event will get.
     pub tail: Position,
     /// Gaps among the positions of the page.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<SessionGap>,
     /// Types of the session's last 200 events, sorted, if a type filter matched no event of the
     /// range; empty otherwise.
     pub types_seen: Vec<EventType>,
@@ -96,20 +96,19 @@ struct ReadPlan {
     /// End of the range; `None` follows the tail.
     to: Option<Position>,
     /// Time window, checked in addition to the positions: a later event may be outside it.
-    window: Window,
+    window: TimeWindow,
     limit: usize,
     bytes_max: usize,
     descending: bool,
 }
 
-/// Returns the total size of bodies in bytes.
 fn body_bytes(events: &[Event]) -> usize {
     events.iter().map(|event| event.body.len()).sum()
 }
 
-fn admits(types: &[EventType], window: Window, event: &Event) -> bool {
-    window.admits(event.processed_at)
-        && (types.is_empty() || types.iter().any(|of| event.kind.is_in(of)))
+fn matches_query(types: &[EventType], window: TimeWindow, event: &Event) -> bool {
+    window.contains(event.processed_at)
+        && (types.is_empty() || types.iter().any(|of| event.kind.is_in_domain(of)))
 }
 
 impl Service {
@@ -130,17 +129,17 @@ impl Service {
         check_count("types", query.types.len())?;
         let key = caller.key(session);
         if query.wait.is_zero() {
-            let plan = self.plan(&key, query).await?;
-            let mut slice = self.collect(&key, &plan, query).await?;
+            let plan = self.plan_read(&key, query).await?;
+            let mut slice = self.read_page(&key, &plan, query).await?;
             if !query.types.is_empty() && slice.events.is_empty() && slice.next_page.is_none() {
-                slice.types_seen = self.types_seen(&key, slice.tail).await;
+                slice.types_seen = self.list_recent_types(&key, slice.tail).await;
             }
             return Ok(slice);
         }
         // The watch starts before the read, so that no event is missed.
         let mut watch = self.store.watch(&key).await?;
-        let mut plan = self.plan(&key, query).await?;
-        let mut answer = self.collect(&key, &plan, query).await?;
+        let mut plan = self.plan_read(&key, query).await?;
+        let mut answer = self.read_page(&key, &plan, query).await?;
         let live = plan.to.is_none_or(|to| to > answer.tail) && !plan.descending;
         if !answer.events.is_empty() || !live {
             return Ok(answer);
@@ -150,10 +149,10 @@ impl Service {
         let waiting = async {
             while answer.events.is_empty() {
                 let seen = answer.tail.max(plan.from);
-                self.moved(&key, &mut watch, seen).await?;
+                self.wait_for_events(&key, &mut watch, seen).await?;
                 plan.from = answer.next_position;
                 self.close_range(&key, &mut plan).await?;
-                answer = self.collect(&key, &plan, query).await?;
+                answer = self.read_page(&key, &plan, query).await?;
                 if plan.to.is_some_and(|to| answer.next_position >= to) {
                     break;
                 }
@@ -167,12 +166,12 @@ impl Service {
     }
 
     /// Returns the types of the last events of a session; empty if they are damaged.
-    async fn types_seen(&self, key: &SessionKey, tail: Position) -> Vec<EventType> {
-        let read = Read {
+    async fn list_recent_types(&self, key: &SessionKey, tail: Position) -> Vec<EventType> {
+        let read = ReadRequest {
             range: Range::new(tail.minus(TYPES_OF_EVENTS as u64), tail),
             events_max: TYPES_OF_EVENTS,
             bytes_max: SCAN_BYTES,
-            fill: Fill::Backward,
+            fill: FillDirection::Backward,
             allow_gaps: true,
         };
         let events = self.store.read(key, read).await.map(|slice| slice.events);
@@ -180,23 +179,23 @@ impl Service {
         types.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    async fn plan(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<ReadPlan> {
+    async fn plan_read(&self, key: &SessionKey, query: &EventQuery) -> ServiceResult<ReadPlan> {
         let limit = query.limit.unwrap_or(limits::PAGE_EVENTS_DEFAULT);
         if limit == 0 || limit > limits::PAGE_EVENTS_MAX {
             let problem = format!("from 1 to {}, not {limit}", limits::PAGE_EVENTS_MAX);
             return Err(ServiceError::invalid("limit", problem));
         }
         if let Some(page) = &query.page {
-            return open_page(page, limit);
+            return parse_page(page, limit);
         }
-        let tail = self.store.used(key).await?.tail;
+        let tail = self.store.use_session(key).await?.tail;
         let mut window = query.window;
         let (mut from, to) = match &query.around {
             Some(_) if query.from.is_some() || query.to.is_some() => {
                 return Err(ServiceError::invalid("around", "it takes the place of from and to"));
             }
-            Some(Around { point, before, after }) => {
-                let middle = self.position_of(key, point, tail).await?;
+            Some(AroundPoint { point, before, after }) => {
+                let middle = self.resolve_position(key, point, tail).await?;
                 (middle.minus(*before), Some(middle.plus(1).plus(*after)))
             }
             None => {
@@ -205,7 +204,7 @@ impl Service {
                         window.from = window.from.max(Some(*time));
                         Position::ZERO
                     }
-                    Some(point) => self.position_of(key, point, tail).await?,
+                    Some(point) => self.resolve_position(key, point, tail).await?,
                     None => Position::ZERO,
                 };
                 let to = match &query.to {
@@ -214,7 +213,7 @@ impl Service {
                         window.to = window.to.into_iter().chain([*time]).min();
                         None
                     }
-                    Some(point) => Some(self.position_of(key, point, tail).await?),
+                    Some(point) => Some(self.resolve_position(key, point, tail).await?),
                     None => None,
                 };
                 (from, to)
@@ -245,8 +244,7 @@ impl Service {
         Ok(())
     }
 
-    /// Reads one page.
-    async fn collect(
+    async fn read_page(
         &self,
         key: &SessionKey,
         plan: &ReadPlan,
@@ -262,15 +260,19 @@ impl Service {
             gaps: Vec::new(),
             types_seen: Vec::new(),
         };
-        let (mut full, mut place) = (false, None);
+        let (mut full, mut slot) = (false, None);
         let filtered = !query.types.is_empty();
         loop {
             let bytes_left = plan.bytes_max.saturating_sub(body_bytes(&page.events));
-            let read = Read {
+            let read = ReadRequest {
                 range: left,
                 events_max: if filtered { SCAN_EVENTS } else { plan.limit - page.events.len() },
                 bytes_max: if filtered { SCAN_BYTES } else { bytes_left },
-                fill: if plan.descending { Fill::Backward } else { Fill::Forward },
+                fill: if plan.descending {
+                    FillDirection::Backward
+                } else {
+                    FillDirection::Forward
+                },
                 allow_gaps: query.allow_gaps,
             };
             let slice = self.store.read(key, read).await?;
@@ -283,7 +285,7 @@ impl Service {
             }
             let done = if plan.descending { slice.covered.from } else { slice.covered.to };
             page.gaps.extend(slice.gaps);
-            match fill(&mut page.events, slice.events, plan, &query.types) {
+            match fill_page(&mut page.events, slice.events, plan, &query.types) {
                 Some(stop) => (page.next_position, full) = (stop, true),
                 None => page.next_position = done,
             }
@@ -298,7 +300,7 @@ impl Service {
             }
             // A filter may skip the whole session: after the first read it needs a compute slot.
             if filtered {
-                place = Some(self.places.turn(&key.scope.tenant, place).await?);
+                slot = Some(self.compute.yield_or_acquire(&key.scope.tenant, slot).await?);
             }
             tokio::task::yield_now().await;
         }
@@ -307,7 +309,7 @@ impl Service {
     }
 
     /// Waits until the session's tail is past `seen`, or the session ends.
-    async fn moved(
+    async fn wait_for_events(
         &self,
         key: &SessionKey,
         watch: &mut Watch,
@@ -336,24 +338,24 @@ impl Service {
         session: &SessionId,
         from: Option<&Point>,
         until: Option<Position>,
-    ) -> ServiceResult<Follow> {
+    ) -> ServiceResult<Follower> {
         let key = caller.key(session);
         let watch = self.store.watch(&key).await?;
-        let tail = self.store.used(&key).await?.tail;
+        let tail = self.store.use_session(&key).await?.tail;
         let next = match from {
-            Some(point) => self.position_of(&key, point, tail).await?,
+            Some(point) => self.resolve_position(&key, point, tail).await?,
             None => tail,
         };
         // Until that time has passed, a future event may still be older.
         let since = if let Some(Point::Time(time)) = from { Some(*time) } else { None };
-        let window = Window { from: since, to: None };
+        let window = TimeWindow { from: since, to: None };
         let (service, types, current) = (self.clone(), Vec::new(), false);
-        Ok(Follow { service, key, watch, next, tail, until, types, window, current })
+        Ok(Follower { service, key, watch, next, tail, until, types, window, current })
     }
 }
 
 /// Adds events up to the limit of the page; returns the position where a full page ends.
-fn fill(
+fn fill_page(
     page: &mut Vec<Event>,
     events: Vec<Event>,
     plan: &ReadPlan,
@@ -361,7 +363,7 @@ fn fill(
 ) -> Option<Position> {
     let mut bytes = body_bytes(page);
     let mut take = |event: Event| {
-        if !admits(types, plan.window, &event) {
+        if !matches_query(types, plan.window, &event) {
             return None;
         }
         bytes += event.body.len();
@@ -396,37 +398,37 @@ fn set_next_page(page: &mut EventSlice, plan: &ReadPlan, end: Position) {
         page.gaps.retain(|gap| gap.range.to > next);
         if next > plan.from && !page.events.is_empty() {
             let (from, to) = (plan.from.to_string(), next.to_string());
-            page.next_page = Some(page::seal("e", &["desc", &from, &to, &until]));
+            page.next_page = Some(page::encode("e", &["desc", &from, &to, &until]));
         }
     } else {
         page.gaps.retain(|gap| gap.range.from < next);
         if next < end.min(page.tail) && !page.events.is_empty() {
             let to = plan.to.map(|to| to.to_string()).unwrap_or_default();
-            page.next_page = Some(page::seal("e", &["asc", &next.to_string(), &to, &until]));
+            page.next_page = Some(page::encode("e", &["asc", &next.to_string(), &to, &until]));
         }
     }
 }
 
-fn open_page(page: &str, limit: usize) -> ServiceResult<ReadPlan> {
-    let [order, from, to, until] = page::open::<4>("e", page)?;
+fn parse_page(page: &str, limit: usize) -> ServiceResult<ReadPlan> {
+    let [order, from, to, until] = page::decode::<4>("e", page)?;
     let foreign = || ServiceError::invalid("page", "this is no page of this listing");
     let number = |text: &str| text.parse().map(Position).map_err(|_| foreign());
     let to = if to.is_empty() { None } else { Some(number(&to)?) };
     let until = if until.is_empty() { None } else { Some(until.parse().map_err(|_| foreign())?) };
-    let window = Window { from: None, to: until.map(Timestamp) };
+    let window = TimeWindow { from: None, to: until.map(Timestamp) };
     let (from, descending) = (number(&from)?, order == "desc");
     Ok(ReadPlan { from, to, window, limit, bytes_max: limits::PAGE_BYTES_MAX, descending })
 }
 
 /// Result of a follower's step.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum FollowStep {
     /// Events in ascending order, and the gaps among them.
     Slice {
         /// Events; at least one if there is no gap.
         events: Vec<Event>,
         /// Losses that a user accepted.
-        gaps: Vec<Gap>,
+        gaps: Vec<SessionGap>,
     },
     /// No event within the time limit; the tail.
     Quiet(Position),
@@ -435,7 +437,7 @@ pub enum Step {
 }
 
 /// A reader that follows a session as it grows.
-pub struct Follow {
+pub struct Follower {
     service: Service,
     key: SessionKey,
     watch: Watch,
@@ -443,17 +445,17 @@ pub struct Follow {
     tail: Position,
     until: Option<Position>,
     types: Vec<EventType>,
-    window: Window,
+    window: TimeWindow,
     /// True if everything before `next` was just read.
     current: bool,
 }
 
-impl Follow {
+impl Follower {
     /// Restricts the events to these types; empty for all.
     ///
     /// # Errors
     /// `invalid_request` for too many.
-    pub fn only(mut self, types: Vec<EventType>) -> ServiceResult<Self> {
+    pub fn with_types(mut self, types: Vec<EventType>) -> ServiceResult<Self> {
         check_count("types", types.len())?;
         self.types = types;
         Ok(self)
@@ -483,56 +485,58 @@ impl Follow {
         self.tail
     }
 
-    /// Returns the next events; [`Step::Quiet`] after `patience` without any.
+    /// Returns the next events; [`FollowStep::Quiet`] after `patience` without any.
     ///
     /// # Errors
     /// `session_damaged`, `session_deleted`, and those of the engine.
-    pub async fn step(&mut self, patience: Duration) -> ServiceResult<Step> {
+    pub async fn step(&mut self, patience: Duration) -> ServiceResult<FollowStep> {
         // The time limit covers the whole step: filtered events do not extend it.
         let quiet = tokio::time::sleep(patience);
         tokio::pin!(quiet);
         loop {
             if self.until.is_some_and(|until| self.next >= until) {
-                return Ok(Step::End);
+                return Ok(FollowStep::End);
             }
             // There is nothing new before the watched tail: wait without reading. After an idle
             // period it reads anyway, and so detects a deletion.
             if self.current && *self.watch.borrow() <= self.next {
                 self.current = false;
+                let wait = self.service.wait_for_events(&self.key, &mut self.watch, self.next);
                 tokio::select! {
                     biased;
-                    moved = self.service.moved(&self.key, &mut self.watch, self.next) => moved?,
-                    () = &mut quiet => return Ok(Step::Quiet(self.tail)),
+                    moved = wait => moved?,
+                    () = &mut quiet => return Ok(FollowStep::Quiet(self.tail)),
                 }
             }
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(self.next, self.until.unwrap_or(Position(u64::MAX))),
                 events_max: SCAN_EVENTS,
                 bytes_max: FOLLOW_BYTES,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: false,
             };
             let slice = self.service.store.read(&self.key, read).await?;
             self.tail = slice.tail;
             if slice.covered.is_empty() {
                 let seen = slice.tail.max(self.next);
+                let wait = self.service.wait_for_events(&self.key, &mut self.watch, seen);
                 tokio::select! {
                     biased;
-                    moved = self.service.moved(&self.key, &mut self.watch, seen) => moved?,
-                    () = &mut quiet => return Ok(Step::Quiet(self.tail)),
+                    moved = wait => moved?,
+                    () = &mut quiet => return Ok(FollowStep::Quiet(self.tail)),
                 }
                 continue;
             }
             self.next = slice.covered.to;
             self.current = true;
-            let admits = |event: &Event| admits(&self.types, self.window, event);
-            let events: Vec<Event> = slice.events.into_iter().filter(admits).collect();
+            let matches = |event: &Event| matches_query(&self.types, self.window, event);
+            let events: Vec<Event> = slice.events.into_iter().filter(matches).collect();
             let gaps = slice.gaps;
             if !events.is_empty() || !gaps.is_empty() {
-                return Ok(Step::Slice { events, gaps });
+                return Ok(FollowStep::Slice { events, gaps });
             }
             if quiet.is_elapsed() && self.until.is_none() {
-                return Ok(Step::Quiet(self.tail));
+                return Ok(FollowStep::Quiet(self.tail));
             }
             tokio::task::yield_now().await;
         }

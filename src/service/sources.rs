@@ -1,12 +1,14 @@
 //! Records sources that a caller reports, without duplicates. It must not fetch anything.
 
-use super::{BoundBy, Caller, Service, ServiceError, ServiceResult, Via, added::event};
+use super::{
+    BoundBy, Caller, ClientIdentity, Service, ServiceError, ServiceResult, added::new_event,
+};
 use crate::{
     event::{Batch, BatchKey, NewEvent, SessionId, kinds},
     projection::{
         Facts,
         body::{self, SourceBody},
-        normalised,
+        normalize_url,
     },
 };
 
@@ -31,7 +33,7 @@ impl Service {
     pub async fn add_sources(
         &self,
         caller: &Caller,
-        via: &Via,
+        via: &ClientIdentity,
         session: Option<&SessionId>,
         sources: Vec<SourceBody>,
         key: Option<BatchKey>,
@@ -42,18 +44,18 @@ impl Service {
         if sources.iter().any(|source| source.url.trim().is_empty()) {
             return Err(ServiceError::invalid("sources", "a source needs a url"));
         }
-        let (session, bound_by) = self.bound(caller, via, session).await?;
+        let (session, bound_by) = self.resolve_session(caller, via, session).await?;
         let count = |facts: &Facts| facts.research.sources().len() as u64;
         let session_key = caller.key(&session);
         // A source without new members is not written: a repeated call changes nothing.
         let news = |facts: &Facts| {
-            let new = |source: &&SourceBody| facts.research.wants_source(source);
-            (count(facts), once_each(sources.iter().filter(new)))
+            let new = |source: &&SourceBody| facts.research.would_add_source(source);
+            (count(facts), merge_by_page(sources.iter().filter(new)))
         };
         let (before, sources) = self.with_facts(&session_key, |_, facts| news(facts)).await?;
         let events: Vec<NewEvent> = sources
             .iter()
-            .map(|source| event(kinds::SOURCE_FOUND, caller.origin, body::write(source)))
+            .map(|source| new_event(kinds::SOURCE_FOUND, caller.origin, body::write(source)))
             .collect();
         if !events.is_empty() {
             self.emit(
@@ -71,10 +73,10 @@ impl Service {
 }
 
 /// Merges the sources of one call by page, with the members of all reports.
-fn once_each<'a>(sources: impl Iterator<Item = &'a SourceBody>) -> Vec<SourceBody> {
+fn merge_by_page<'a>(sources: impl Iterator<Item = &'a SourceBody>) -> Vec<SourceBody> {
     let mut pages: Vec<(Option<String>, SourceBody)> = Vec::new();
     for source in sources {
-        let name = normalised(&source.url);
+        let name = normalize_url(&source.url);
         let Some((_, page)) = pages.iter_mut().find(|(known, _)| *known == name) else {
             pages.push((name, source.clone()));
             continue;

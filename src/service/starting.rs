@@ -13,7 +13,7 @@ use crate::{
     harness::{self, CONTINUATION_TOKENS_MIN, Counter as _, TRUST, Tokenizer},
     projection::{
         Facts,
-        body::{self, PlaceBody, RestoredBody},
+        body::{self, PositionBody, RestoredBody},
     },
 };
 
@@ -35,7 +35,7 @@ impl Service {
         workspace: &str,
         asked: StartRequest,
     ) -> ServiceResult<StartedAnswer> {
-        let own = values::session("session_id", asked.session_id.as_deref())?;
+        let own = values::parse_session("session_id", asked.session_id.as_deref())?;
         check_workspace(workspace)?;
         let tokens_max = asked.tokens_max.unwrap_or(TOKENS);
         if !(TOKENS_MIN..=TOKENS_MAX).contains(&tokens_max) {
@@ -43,21 +43,21 @@ impl Service {
             return Err(ServiceError::invalid("tokens_max", problem));
         }
         if let Some(own) = &own {
-            self.in_workspace(caller, workspace, own).await?;
+            self.get_in_workspace(caller, workspace, own).await?;
         }
         let (mut from, mut notices) = (None, Vec::new());
         let (last, mut start) =
-            self.work_before(caller, workspace, own.as_ref(), &mut notices).await?;
-        start.remembered = self.lasting(caller, workspace).await?;
+            self.find_last_work(caller, workspace, own.as_ref(), &mut notices).await?;
+        start.remembered = self.list_workspace_items(caller, workspace).await?;
         if let Some((past, _)) = &last {
-            let room = start.room_for_last(tokens_max, Tokenizer::O200k);
+            let room = start.tokens_for_last(tokens_max, Tokenizer::O200k);
             let room = room.max(CONTINUATION_TOKENS_MIN);
             let name = past.info.key.session.to_string();
             let look = move |facts: &Facts| {
                 let (_, text) = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-                (text, facts.reached(), harness::begun(facts))
+                (text, facts.next_position(), harness::unfinished_calls(facts))
             };
-            match self.look_over_line(&past.info.key, None, look).await {
+            match self.view_chain_as_of(&past.info.key, None, look).await {
                 Ok((text, position, begun)) => {
                     (start.last, start.begun) = (text, begun);
                     from = Some((past.info.key.session.clone(), position));
@@ -71,14 +71,15 @@ impl Service {
         // A session with requests but no work is not continued.
         if let (Some(own), Some((past, true)), Some((from, position))) = (&own, &last, &from) {
             let body = RestoredBody {
-                from: PlaceBody { session: from.to_string(), position: position.0 },
+                from: PositionBody { session: from.to_string(), position: position.0 },
                 tokens_max: tokens_max as u64,
                 chosen: Vec::new(),
                 weights: BTreeMap::new(),
             };
             let named = RestoreNames { successor: Some(own.clone()), ..RestoreNames::default() };
-            let (_, notice) =
-                self.successor(caller, &past.info, *position, &named, body::write(&body)).await?;
+            let (_, notice) = self
+                .ensure_successor(caller, &past.info, *position, &named, body::write(&body))
+                .await?;
             notices.extend(notice);
         }
         let text = start.text(tokens_max, Tokenizer::O200k);

@@ -1,6 +1,6 @@
 //! The status of a session, in the terms of the Managed Agents wire: the last one its harness
-//! reported. It is stored in the session's metadata, so a listing reads no event. It must not judge
-//! whether a harness still runs.
+//! reported. It is stored in the session's metadata, so a listing reads no event. It must not
+//! detect a dead harness.
 
 use super::RESERVED_METADATA;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
 
 /// Status of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum SessionStatus {
     /// Waiting for input.
     Idle,
     /// Agent is working.
@@ -21,7 +21,7 @@ pub enum Status {
     Terminated,
 }
 
-impl Status {
+impl SessionStatus {
     const ALL: [Self; 4] = [Self::Idle, Self::Running, Self::Rescheduling, Self::Terminated];
 
     /// Returns the status as clients see it.
@@ -38,7 +38,7 @@ impl Status {
     /// Returns the status of a session.
     #[must_use]
     pub fn from_info(info: &SessionInfo) -> Self {
-        match recorded(info) {
+        match recorded_status(info) {
             _ if info.archived_at.is_some() => Self::Terminated,
             Some(status) => status,
             None => Self::Idle,
@@ -52,8 +52,8 @@ impl Status {
     }
 
     /// Returns the condition that selects sessions with this status.
-    pub(super) fn condition(self) -> Criterion {
-        let recorded = |status: Self| Criterion::Pair(name(), status.as_str().to_owned());
+    pub(super) fn criterion(self) -> Criterion {
+        let recorded = |status: Self| Criterion::Pair(status_name(), status.as_str().to_owned());
         if self == Self::Terminated {
             return Criterion::Any(vec![Criterion::Archived, recorded(self)]);
         }
@@ -67,8 +67,7 @@ impl Status {
         Criterion::All(vec![Criterion::negate(Criterion::Archived), own])
     }
 
-    /// Returns the status that an event type reports.
-    fn said(kind: &str) -> Option<Self> {
+    fn from_event_type(kind: &str) -> Option<Self> {
         match kind {
             kinds::SESSION_STATUS_IDLE => Some(Self::Idle),
             kinds::SESSION_STATUS_RUNNING => Some(Self::Running),
@@ -79,27 +78,27 @@ impl Status {
     }
 }
 
-/// Returns the metadata name of the status.
-fn name() -> String {
+fn status_name() -> String {
     format!("{RESERVED_METADATA}status")
 }
 
-fn recorded(info: &SessionInfo) -> Option<Status> {
-    Status::parse(info.metadata.get(&name())?)
+fn recorded_status(info: &SessionInfo) -> Option<SessionStatus> {
+    SessionStatus::parse(info.metadata.get(&status_name())?)
 }
 
 /// Adds the status that a batch reports to the session's metadata. Imported events are skipped:
 /// they report another session's status.
-pub(super) fn keep(batch: &mut Batch) {
+pub(super) fn record_status(batch: &mut Batch) {
     let events = batch.events.iter().filter(|event| event.origin != Origin::Import);
-    let said = events.filter_map(|event| Status::said(event.kind.as_str())).next_back();
-    batch.metadata.extend(said.map(|status| (name(), Some(status.as_str().to_owned()))));
+    let status =
+        events.filter_map(|event| SessionStatus::from_event_type(event.kind.as_str())).next_back();
+    batch.metadata.extend(status.map(|status| (status_name(), Some(status.as_str().to_owned()))));
     if batch.events.iter().any(|event| event.kind.as_str() == kinds::CONTEXT_REWOUND) {
-        batch.metadata.insert(rewound(), Some("yes".to_owned()));
+        batch.metadata.insert(rewound_name(), Some("yes".to_owned()));
     }
 }
 
 /// Returns the metadata name that marks a rewound session, so that others read no event for that.
-pub(super) fn rewound() -> String {
+pub(super) fn rewound_name() -> String {
     format!("{RESERVED_METADATA}rewound")
 }

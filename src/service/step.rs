@@ -1,11 +1,11 @@
 //! Validation of a step against the facts, and its events: its number, and the steps and gaps that
 //! it revises, branches from or closes. It must not read or write a session.
 
-use super::{Code, ServiceError, ServiceResult, added::event};
+use super::{Code, ServiceError, ServiceResult, added::new_event};
 use crate::{
     api::overview::OpenGap,
     event::{BatchKey, Event, NewEvent, Origin, Position, Range, SessionId, kinds, text::one_line},
-    harness::whole_gap,
+    harness::full_gap_line,
     projection::{
         Facts, Research,
         body::{self, GapBody, GoalBody, StepBody, SummaryBody},
@@ -41,7 +41,7 @@ pub struct StepCall {
 }
 
 /// Result of the validation.
-pub(super) enum Verdict {
+pub(super) enum StepVerdict {
     /// Positions of the existing step with the same number.
     Taken(Range),
     /// Position at which the step may be written, and the id of the gap that it closes.
@@ -50,7 +50,7 @@ pub(super) enum Verdict {
 
 /// Returns true if a recorded event equals the one the call would write. A closed gap may be named
 /// by its id or its text.
-pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
+pub(super) fn is_same_event(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
     if found.kind != wanted.kind {
         return false;
     }
@@ -63,7 +63,7 @@ pub(super) fn alike(found: &Event, wanted: &NewEvent, call: &StepCall) -> bool {
 }
 
 /// Trims the texts and rejects an invalid step, naming the argument.
-pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
+pub(super) fn validate(mut call: StepCall) -> ServiceResult<StepCall> {
     let step = &mut call.step;
     if step.number == 0 {
         return Err(ServiceError::invalid("stepNumber", "steps are numbered from 1"));
@@ -93,47 +93,51 @@ pub(super) fn checked(mut call: StepCall) -> ServiceResult<StepCall> {
     Ok(call)
 }
 
-/// Decides whether the step may be written now, and at which position.
-pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<Verdict> {
+/// Returns the position at which the step may be written now, or the step already recorded.
+pub(super) fn judge(facts: &Facts, call: &StepCall, steps_max: u64) -> ServiceResult<StepVerdict> {
     let research = &facts.research;
     let step = &call.step;
     let branch = step.branch_id.as_deref();
-    if let Some(found) = research.find_on(step.number, branch)
+    if let Some(found) = research.find_step_on(step.number, branch)
         && let Some(found) = research.steps().get(found)
     {
-        return Ok(Verdict::Taken(found.extent));
+        return Ok(StepVerdict::Taken(found.extent));
     }
     let (next, next_any) = next_numbers(research, step);
     if step.number != next && step.number != next_any {
         let message = format!("step {} cannot follow: the next one is {next}", step.number);
         let go_on = format!("send this step as stepNumber {next}");
-        let mut error = conflict(research, call, message, &go_on);
+        let mut error = conflict_error(research, call, message, &go_on);
         error.hint.next_step = Some(next);
         return Err(error);
     }
     if let Some(revised) = step.revises
-        && research.find(revised, branch).or_else(|| research.find(revised, None)).is_none()
+        && research
+            .find_step(revised, branch)
+            .or_else(|| research.find_step(revised, None))
+            .is_none()
     {
         let problem = format!("there is no step {revised} to revise");
-        return Err(last_step(ServiceError::invalid("revisesStep", problem), research));
+        return Err(with_last_step(ServiceError::invalid("revisesStep", problem), research));
     }
     if let (Some(from), None) = (step.branch_from, branch.and_then(|name| research.branch(name)))
-        && research.find(from, None).is_none()
+        && research.find_step(from, None).is_none()
     {
         let problem = format!("there is no step {from} to branch from");
-        return Err(last_step(ServiceError::invalid("branchFromStep", problem), research));
+        return Err(with_last_step(ServiceError::invalid("branchFromStep", problem), research));
     }
     if steps_max > 0 && research.steps().len() as u64 >= steps_max {
         let message = format!("this session has {steps_max} steps, the most that is allowed");
-        return Err(last_step(ServiceError::new(Code::LimitReached, message), research));
+        return Err(with_last_step(ServiceError::new(Code::LimitReached, message), research));
     }
-    let closes = call.closes_gap.as_deref().map(|name| gap_named(research, name)).transpose()?;
-    Ok(Verdict::Write(facts.position, closes))
+    let closes =
+        call.closes_gap.as_deref().map(|name| find_open_gap(research, name)).transpose()?;
+    Ok(StepVerdict::Write(facts.position, closes))
 }
 
 /// Returns the positions of the step with the call's number.
-pub(super) fn first_of(research: &Research, call: &StepCall) -> Option<Range> {
-    let at = research.find_on(call.step.number, call.step.branch_id.as_deref())?;
+pub(super) fn find_recorded_step(research: &Research, call: &StepCall) -> Option<Range> {
+    let at = research.find_step_on(call.step.number, call.step.branch_id.as_deref())?;
     research.steps().get(at).map(|step| step.extent)
 }
 
@@ -157,16 +161,16 @@ pub(super) fn is_other_work(research: &Research, call: &StepCall) -> bool {
 /// Returns the allowed numbers of the next step: the next on its branch, or the next of all.
 fn next_numbers(research: &Research, step: &StepBody) -> (u64, u64) {
     let last = match &step.branch_id {
-        None => research.last_main(),
+        None => research.last_main_number(),
         Some(name) => match research.branch(name) {
             Some(branch) => branch.last,
-            None => step.branch_from.unwrap_or(research.last_main()),
+            None => step.branch_from.unwrap_or(research.last_main_number()),
         },
     };
-    (last.saturating_add(1), research.last_any().saturating_add(1))
+    (last.saturating_add(1), research.last_number().saturating_add(1))
 }
 
-pub(super) fn conflict(
+pub(super) fn conflict_error(
     research: &Research,
     call: &StepCall,
     message: String,
@@ -174,23 +178,23 @@ pub(super) fn conflict(
 ) -> ServiceError {
     let (next, _) = next_numbers(research, &call.step);
     let action = format!("{first}; new work continues as stepNumber {next}");
-    last_step(ServiceError::new(Code::StepConflict, message).action(action), research)
+    with_last_step(ServiceError::new(Code::StepConflict, message).action(action), research)
 }
 
-fn last_step(mut error: ServiceError, research: &Research) -> ServiceError {
-    error.hint.last_step = Some(research.last_any());
+fn with_last_step(mut error: ServiceError, research: &Research) -> ServiceError {
+    error.hint.last_step = Some(research.last_number());
     error
 }
 
 /// Returns the id of the open gap with that name or text.
-fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
-    let gap = research.gap_at(name).and_then(|at| research.gaps().get(at));
+fn find_open_gap(research: &Research, name: &str) -> ServiceResult<String> {
+    let gap = research.find_gap(name).and_then(|at| research.gaps().get(at));
     if let Some(gap) = gap.filter(|gap| gap.closed.is_none()) {
         return Ok(gap.id.to_string());
     }
     let problem = if gap.is_some() { "is closed already" } else { "is no open gap" };
     let open: Vec<String> = research
-        .gaps_open()
+        .open_gaps()
         .iter()
         .rev()
         .take(5)
@@ -207,9 +211,9 @@ fn gap_named(research: &Research, name: &str) -> ServiceResult<String> {
     })
 }
 
-pub(super) fn gap_line(research: &Research, name: Option<&str>) -> Option<OpenGap> {
-    let at = research.gap_at(name?)?;
-    research.gaps().get(at).map(whole_gap)
+pub(super) fn find_gap(research: &Research, name: Option<&str>) -> Option<OpenGap> {
+    let at = research.find_gap(name?)?;
+    research.gaps().get(at).map(full_gap_line)
 }
 
 /// Returns the id of the gap that a step opens, the same for a retry.
@@ -221,10 +225,14 @@ pub(super) fn gap_id(step: &StepBody) -> String {
 }
 
 /// Returns the events of a step: its goal, the step, its gaps and summary, each with its number.
-pub(super) fn events_of(call: &StepCall, origin: Origin, closes: Option<String>) -> Vec<NewEvent> {
+pub(super) fn build_events(
+    call: &StepCall,
+    origin: Origin,
+    closes: Option<String>,
+) -> Vec<NewEvent> {
     let (step, branch_id) = (Some(call.step.number), call.step.branch_id.clone());
     let mut events = Vec::new();
-    let mut add = |name: &str, body| events.push(event(name, origin, body));
+    let mut add = |name: &str, body| events.push(new_event(name, origin, body));
     if let Some(goal) = call.goal.clone() {
         add(
             kinds::RESEARCH_GOAL,

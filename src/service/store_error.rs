@@ -1,9 +1,9 @@
 //! Conversion of store errors for clients: code, message, and next action. It must stay the only
 //! module that converts a `StoreError` into a `ServiceError`.
 
-use super::{Code, Gap, Next, ServiceError};
+use super::{Code, NextAction, ServiceError, SessionGap};
 use crate::{
-    env::{self, Short},
+    env::{self, DiskShortage},
     event::{Position, Range, SessionId},
     store::StoreError,
 };
@@ -19,52 +19,58 @@ impl From<StoreError> for ServiceError {
                 .action("append to the existing session, or create one with another id"),
             StoreError::SessionDeleted { session, restorable: true } => plain(Code::SessionDeleted)
                 .action("restore it, or use another id")
-                .next(Next::RestoreSession(session)),
+                .next(NextAction::RestoreSession(session)),
             StoreError::SessionDeleted { .. } => plain(Code::SessionDeleted)
                 .action("use another id; this one is free again when its grace has ended"),
             StoreError::SessionExpired { session } => plain(Code::SessionExpired)
                 .action("restore it, or use another session")
-                .next(Next::RestoreSession(session)),
+                .next(NextAction::RestoreSession(session)),
             StoreError::SessionHeld { session } => plain(Code::SessionHeld)
                 .action("it stays until its hold is released")
-                .next(Next::ReleaseHold(session)),
-            StoreError::SessionArchived { session } => archived(&session),
+                .next(NextAction::ReleaseHold(session)),
+            StoreError::SessionArchived { session } => archived_error(&session),
             StoreError::PositionConflict { tail, .. } => position_conflict_error(message, tail),
-            StoreError::NotesConflict { .. } => retry(plain(Code::PositionConflict))
+            StoreError::NotesConflict { .. } => with_retry(plain(Code::PositionConflict))
                 .action("others write to the session all the time: call again"),
-            StoreError::LeaseHeld { session, seconds } => lease_held(message, session, seconds),
+            StoreError::LeaseHeld { session, seconds } => {
+                lease_held_error(message, session, seconds)
+            }
             StoreError::LeaseLost { session } => plain(Code::LeaseLost)
                 .action("another may write now: read what came since, then wake the session again")
-                .next(Next::Wake(session)),
-            StoreError::IdempotencyConflict { position, .. } => other_content(message, position),
+                .next(NextAction::Wake(session)),
+            StoreError::IdempotencyConflict { position, .. } => {
+                idempotency_error(message, position)
+            }
             StoreError::KnownInPart { .. } => plain(Code::IdempotencyConflict)
                 .action("send the events that are not known yet in a batch of their own"),
             StoreError::DuplicateEventId { .. } => {
                 Self::invalid("events", message).action("give every event an id of its own")
             }
-            StoreError::BatchTooLarge { .. } => too_large(message),
+            StoreError::BatchTooLarge { .. } => too_large_error(message),
             StoreError::SessionDamaged { gaps, tail, .. } => damaged_error(message, gaps, tail),
-            StoreError::PrefixErased { range, .. } => prefix_erased(message, range),
-            StoreError::OutcomeUnknown { .. } => retry(plain(Code::OutcomeUnknown))
+            StoreError::PrefixErased { range, .. } => prefix_erased_error(message, range),
+            StoreError::OutcomeUnknown { .. } => with_retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
             StoreError::Plaintext => Self::invalid("keys", message)
                 .action("export its sessions, make a data directory with a key, import them there"),
-            StoreError::ReadOnly { .. } => retry(plain(Code::StoreReadOnly))
+            StoreError::ReadOnly { .. } => with_retry(plain(Code::StoreReadOnly))
                 .action("reading works; an operator must look at the storage and restart"),
-            StoreError::Unreachable { .. } => retry(plain(Code::StoreUnreachable)).action(
+            StoreError::Unreachable { .. } => with_retry(plain(Code::StoreUnreachable)).action(
                 "nothing was written: send it again later; an operator must look at the storage",
             ),
-            StoreError::Busy => retry(plain(Code::RateLimited))
+            StoreError::Busy => with_retry(plain(Code::RateLimited))
                 .action("nothing was kept of this append; wait a moment, then emit again"),
-            StoreError::DiskFull(short) => retry(plain(Code::DiskFull)).action(format!(
+            StoreError::DiskFull(short) => with_retry(plain(Code::DiskFull)).action(format!(
                 "nothing was kept of this append; {}, then emit again",
-                way_to_room(short)
+                disk_full_advice(short)
             )),
             StoreError::Unfinished { source, .. } => unfinished_error(message, &source),
             // No client request reads a derived file directly.
             StoreError::Outdated { .. }
             | StoreError::DerivedLost { .. }
-            | StoreError::TooMuch { .. } => retry(plain(Code::InternalError)).action("try again"),
+            | StoreError::TooMuch { .. } => {
+                with_retry(plain(Code::InternalError)).action("try again")
+            }
             StoreError::NotOffered { what } => {
                 Self::invalid(what, message).action("use the means of the engine itself")
             }
@@ -73,90 +79,90 @@ impl From<StoreError> for ServiceError {
     }
 }
 
-fn too_large(message: String) -> ServiceError {
+fn too_large_error(message: String) -> ServiceError {
     ServiceError::new(Code::BodyTooLarge, message).action("split the batch into smaller ones")
 }
 
 /// Builds the error for other content under the same id or key.
-fn other_content(message: String, position: Option<Position>) -> ServiceError {
+fn idempotency_error(message: String, position: Option<Position>) -> ServiceError {
     let place = position.map(|position| format!(" (at position {position})"));
     let place = place.unwrap_or_default();
     ServiceError::new(Code::IdempotencyConflict, message)
         .action(format!("send the content sent before{place}, or a new id or key"))
 }
 
-/// Builds the error of a failed system call.
 fn io_error(message: String, source: &std::io::Error) -> ServiceError {
-    let (code, action) = match env::out_of_descriptors(source) {
+    let (code, action) = match env::is_out_of_descriptors(source) {
         true => {
             (Code::LimitReached, "come back later; an operator may allow the server more files")
         }
         false => (Code::InternalError, "look at the storage, then try again"),
     };
-    retry(ServiceError::new(code, message)).action(action)
+    with_retry(ServiceError::new(code, message)).action(action)
 }
 
 /// Builds the error of an accepted deletion that waits for free space.
 fn unfinished_error(message: String, source: &std::io::Error) -> ServiceError {
-    retry(ServiceError::new(Code::NotFinished, message)).action(format!(
+    with_retry(ServiceError::new(Code::NotFinished, message)).action(format!(
         "what was to go is not served any more; {}: the store takes the bytes away when there is \
          room, or at once when this is sent again",
-        way_to_room(env::short_of(source).unwrap_or_default())
+        disk_full_advice(env::shortage(source).unwrap_or_default())
     ))
 }
 
 /// Returns the error of a store that accepts no writes for lack of space.
 #[must_use]
-pub fn without_room(short: Short) -> ServiceError {
+pub fn disk_full_error(short: DiskShortage) -> ServiceError {
     ServiceError::from(StoreError::DiskFull(short)).action(format!(
         "reading and permanent deletions work; {}: the store takes writes again by itself",
-        way_to_room(short)
+        disk_full_advice(short)
     ))
 }
 
 /// Returns advice for a user about full storage.
 #[must_use]
-pub fn way_to_room(short: Short) -> &'static str {
+pub fn disk_full_advice(short: DiskShortage) -> &'static str {
     match short {
-        Short::Space => "free space",
-        Short::Inodes => "remove files, each of which takes an inode",
+        DiskShortage::Space => "free space",
+        DiskShortage::Inodes => "remove files, each of which takes an inode",
     }
 }
 
 /// Converts an error of a write: failing storage means "no writes now", not an internal defect.
-pub(super) fn unwritten(error: StoreError) -> ServiceError {
+pub(super) fn write_error(error: StoreError) -> ServiceError {
     match error {
-        StoreError::Io { ref source, .. } if env::out_of_descriptors(source) => error.into(),
-        StoreError::Io { .. } => retry(ServiceError::new(Code::StoreReadOnly, error.to_string()))
-            .action("nothing was kept; look at the storage, then send it again"),
+        StoreError::Io { ref source, .. } if env::is_out_of_descriptors(source) => error.into(),
+        StoreError::Io { .. } => {
+            with_retry(ServiceError::new(Code::StoreReadOnly, error.to_string()))
+                .action("nothing was kept; look at the storage, then send it again")
+        }
         other => other.into(),
     }
 }
 
-fn retry(mut error: ServiceError) -> ServiceError {
+fn with_retry(mut error: ServiceError) -> ServiceError {
     error.hint.retryable = true;
     error
 }
 
 /// Builds the error for an archived session, with an alternative to writing.
-fn archived(session: &SessionId) -> ServiceError {
+fn archived_error(session: &SessionId) -> ServiceError {
     let problem = format!("{session} is archived: it can be read, not written to");
     ServiceError::invalid("session", problem)
         .action("continue in another session, or unarchive it")
-        .next(Next::BeginAnother)
+        .next(NextAction::BeginAnother)
 }
 
 /// Builds `lease_held`: the caller must send its token, wait, or take the lease over.
-fn lease_held(message: String, session: SessionId, seconds: u64) -> ServiceError {
+fn lease_held_error(message: String, session: SessionId, seconds: u64) -> ServiceError {
     let error = ServiceError::new(Code::LeaseHeld, message)
         .action("send the Fencing-Token of the lease; or take it over")
-        .next(Next::Steal(session));
-    let mut error = retry(error);
+        .next(NextAction::Steal(session));
+    let mut error = with_retry(error);
     error.hint.retry_after_seconds = Some(seconds);
     error
 }
 
-/// Builds `position_conflict` with the current tail.
 fn position_conflict_error(message: String, tail: Position) -> ServiceError {
     let mut conflict = ServiceError::new(Code::PositionConflict, message)
         .action("read from the position you expected, then emit again at the tail");
@@ -164,8 +170,7 @@ fn position_conflict_error(message: String, tail: Position) -> ServiceError {
     conflict
 }
 
-/// Builds `prefix_erased` with the erased range and the start of the rest.
-fn prefix_erased(message: String, range: Range) -> ServiceError {
+fn prefix_erased_error(message: String, range: Range) -> ServiceError {
     let mut error = ServiceError::new(Code::PrefixErased, message).action(format!(
         "read from position {} on, or ask again with allow_gaps=true; nothing brings it back",
         range.to
@@ -175,13 +180,13 @@ fn prefix_erased(message: String, range: Range) -> ServiceError {
 }
 
 /// Builds `session_damaged` with the store's gaps and the intact ranges between them.
-fn damaged_error(message: String, gaps: Vec<Gap>, tail: Position) -> ServiceError {
+fn damaged_error(message: String, gaps: Vec<SessionGap>, tail: Position) -> ServiceError {
     let mut error = ServiceError::new(Code::SessionDamaged, message)
         .action(
             "read the whole ranges, or ask again with allow_gaps=true; to write again an operator \
              accepts the loss",
         )
-        .next(Next::AcceptLoss);
+        .next(NextAction::AcceptLoss);
     error.hint.tail = Some(tail);
     let mut from = Position::ZERO;
     for gap in gaps {

@@ -11,8 +11,8 @@ use super::{RESERVED_METADATA, Service, SessionInfo};
 use crate::{
     env::sync::Mutex,
     event::{Event, Position, Scope, SessionId, SessionKey, kinds, text::one_line},
-    projection::{body, typed_by_person},
-    traces::texts_of,
+    projection::{body, extract_typed_text},
+    traces::content_texts,
 };
 
 /// Maximum characters of a title from a message, and of one from research.
@@ -24,19 +24,18 @@ const KEPT_MAX: usize = 10_000;
 /// Returns the metadata name for the event of a title: its position, preceded by the session and
 /// `@` if it is in another one.
 #[must_use]
-pub(super) fn title_of() -> String {
+pub(super) fn title_of_name() -> String {
     format!("{RESERVED_METADATA}title_of")
 }
 
 /// Returns the metadata with which another session references this session's title.
-pub(super) fn title_elsewhere(info: &SessionInfo) -> Option<(String, String)> {
-    let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
-    let own = !place.contains('@');
-    let place = if own { format!("{}@{place}", info.key.session) } else { place.clone() };
-    Some((title_of(), place))
+pub(super) fn title_reference(info: &SessionInfo) -> Option<(String, String)> {
+    let location = info.metadata.get(&title_of_name()).filter(|_| info.title.is_none())?;
+    let own = !location.contains('@');
+    let location = if own { format!("{}@{location}", info.key.session) } else { location.clone() };
+    Some((title_of_name(), location))
 }
 
-/// Cache of titles.
 #[derive(Debug, Default)]
 pub(super) struct Titles(Mutex<TitleCache>);
 
@@ -48,54 +47,55 @@ struct TitleCache {
 }
 
 impl Service {
-    /// Adds to session records the titles taken from events.
-    pub(super) async fn title(&self, sessions: impl IntoIterator<Item = &mut SessionInfo> + Send) {
+    pub(super) async fn add_titles(
+        &self,
+        sessions: impl IntoIterator<Item = &mut SessionInfo> + Send,
+    ) {
         let mut untitled = Vec::new();
         for info in sessions {
-            if let Some((key, position)) = title_event_of(info) {
+            if let Some((key, position)) = title_event(info) {
                 untitled.push((info, key, position));
             }
         }
         for (info, key, position) in untitled {
-            info.title = self.title_at(key, position).await;
+            info.title = self.read_title_at(key, position).await;
         }
     }
 
-    /// Like [`Self::title`], for one session.
-    pub(super) async fn titled(&self, mut info: SessionInfo) -> SessionInfo {
-        self.title([&mut info]).await;
+    /// Returns a session record with the title taken from its event, if it has one.
+    pub(super) async fn with_title(&self, mut info: SessionInfo) -> SessionInfo {
+        self.add_titles([&mut info]).await;
         info
     }
 
-    /// Returns the title of a session with the given id.
-    pub(super) async fn title_by_id(&self, key: &SessionKey) -> Option<String> {
+    pub(super) async fn read_title(&self, key: &SessionKey) -> Option<String> {
         let info = self.store.info(key).await.ok()?;
-        self.titled(info).await.title
+        self.with_title(info).await.title
     }
 
-    async fn title_at(&self, key: SessionKey, position: Position) -> Option<String> {
-        let place = (key, position);
+    async fn read_title_at(&self, key: SessionKey, position: Position) -> Option<String> {
+        let location = (key, position);
         let taken = {
             let titles = self.titles.0.lock();
-            if let Some(title) = titles.kept.get(&place) {
+            if let Some(title) = titles.kept.get(&location) {
                 return title.clone();
             }
             titles.taken
         };
-        let event = self.event_at(&place.0, position).await.ok()?;
-        let title = event.as_ref().and_then(title_in);
+        let event = self.read_event(&location.0, position).await.ok()?;
+        let title = event.as_ref().and_then(extract_title);
         let mut titles = self.titles.0.lock();
         if titles.taken == taken {
             if titles.kept.len() == KEPT_MAX {
                 titles.kept.clear();
             }
-            titles.kept.insert(place, title.clone());
+            titles.kept.insert(location, title.clone());
         }
         title
     }
 
     /// Drops the cached titles of a scope after text of one of its events was removed.
-    pub(super) fn forget_titles(&self, scope: &Scope) {
+    pub(super) fn evict_titles(&self, scope: &Scope) {
         let mut titles = self.titles.0.lock();
         titles.taken += 1;
         titles.kept.retain(|(key, _), _| key.scope != *scope);
@@ -103,11 +103,11 @@ impl Service {
 }
 
 /// Returns the session and position of a title's event, if the title is taken from one.
-fn title_event_of(info: &SessionInfo) -> Option<(SessionKey, Position)> {
-    let place = info.metadata.get(&title_of()).filter(|_| info.title.is_none())?;
-    let (session, position) = match place.split_once('@') {
+fn title_event(info: &SessionInfo) -> Option<(SessionKey, Position)> {
+    let location = info.metadata.get(&title_of_name()).filter(|_| info.title.is_none())?;
+    let (session, position) = match location.split_once('@') {
         Some((session, position)) => (SessionId::new(session).ok()?, position),
-        None => (info.key.session.clone(), place.as_str()),
+        None => (info.key.session.clone(), location.as_str()),
     };
     let key = SessionKey { scope: info.key.scope.clone(), session };
     Some((key, Position(position.parse().ok()?)))
@@ -132,24 +132,23 @@ struct TranscriptLine {
     summary: Option<String>,
 }
 
-/// Returns the title in an event's text.
-fn title_in(event: &Event) -> Option<String> {
-    let event = event.paired();
-    let said = body::read::<TitleMembers<'_>>(&event.body)?;
+fn extract_title(event: &Event) -> Option<String> {
+    let event = event.with_paired_surrogates();
+    let members = body::read::<TitleMembers<'_>>(&event.body)?;
     let (text, chars_max) = match event.kind.as_str() {
         kinds::USER_MESSAGE => {
-            let content = said.content?;
-            let typed = typed_by_person(content);
-            let other = || texts_of(content).into_iter().next();
+            let content = members.content?;
+            let typed = extract_typed_text(content);
+            let other = || content_texts(content).into_iter().next();
             (Some(typed).filter(|typed| !typed.is_empty()).or_else(other), TITLE_CHARS)
         }
         kinds::TRANSCRIPT_ENTRY => {
-            let TranscriptLine { custom_title, ai_title, summary } = said.entry?;
+            let TranscriptLine { custom_title, ai_title, summary } = members.entry?;
             (custom_title.or(ai_title).or(summary), TITLE_CHARS)
         }
-        kinds::SESSION_SAVED => (said.context, TITLE_CHARS),
-        kinds::RESEARCH_GOAL => (said.goal, RESEARCH_CHARS),
-        kinds::RESEARCH_STEP => (said.description, RESEARCH_CHARS),
+        kinds::SESSION_SAVED => (members.context, TITLE_CHARS),
+        kinds::RESEARCH_GOAL => (members.goal, RESEARCH_CHARS),
+        kinds::RESEARCH_STEP => (members.description, RESEARCH_CHARS),
         _ => return None,
     };
     Some(one_line(&text?, chars_max)).filter(|title| !title.is_empty())

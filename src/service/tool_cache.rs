@@ -14,9 +14,9 @@ use crate::{
     harness,
     projection::{
         Facts, body,
-        remembered::{CallBody, RememberedResult, digest, has_words},
+        reusable_results::{CallBody, RememberedResult, digest, has_text},
     },
-    traces::words,
+    traces::content_text,
 };
 
 /// Default token budget of reused results.
@@ -29,7 +29,7 @@ const CUT_FRAME_BYTES: usize = 48;
 
 /// Reason why no result can be reused for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Miss {
+pub enum CacheMiss {
     /// The call was not made, or its result is missing.
     Unknown,
     /// The result is older than the caller accepts.
@@ -40,7 +40,7 @@ pub enum Miss {
     Stale,
 }
 
-impl Miss {
+impl CacheMiss {
     /// Returns the name of the reason.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -85,45 +85,45 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         lookup: LookupRequest,
-    ) -> ServiceResult<(Result<ToolHit, Miss>, MemoryFigures)> {
+    ) -> ServiceResult<(Result<ToolHit, CacheMiss>, MemoryFigures)> {
         if lookup.name.is_empty() {
             return Err(ServiceError::invalid("name", "name the tool"));
         }
-        let tokens_max = budget(lookup.tokens_max)?;
+        let tokens_max = parse_budget(lookup.tokens_max)?;
         let age_max = lookup.max_age_seconds.map(Duration::from_secs);
         let key = caller.key(session);
         let wanted = digest(lookup.server.as_deref(), &lookup.name, &lookup.input);
         let look = |facts: &Facts| {
             let found = facts.remembered.find(wanted).cloned();
             let kept = |memory: &RememberedResult| {
-                let within = facts.remembered.within(tokens_max);
+                let within = facts.remembered.fit_newest(tokens_max);
                 within.iter().any(|(one, _)| one.result == memory.result)
             };
-            (found.as_ref().is_some_and(kept), found, figures(facts, tokens_max))
+            (found.as_ref().is_some_and(kept), found, memory_figures(facts, tokens_max))
         };
         let (kept, found, memory) = self.with_facts(&key, |_, facts| look(facts)).await?;
-        let Some(found) = found else { return Ok((Err(Miss::Unknown), memory)) };
+        let Some(found) = found else { return Ok((Err(CacheMiss::Unknown), memory)) };
         let age = self.now().0.saturating_sub(found.at.0).max(0).unsigned_abs();
         let age = Duration::from_micros(age);
         let miss = if !found.answers {
-            Some(Miss::Stale)
+            Some(CacheMiss::Stale)
         } else if !kept {
-            Some(Miss::Trimmed)
+            Some(CacheMiss::Trimmed)
         } else {
-            age_max.is_some_and(|most| age > most).then_some(Miss::TooOld)
+            age_max.is_some_and(|most| age > most).then_some(CacheMiss::TooOld)
         };
         if let Some(miss) = miss {
             return Ok((Err(miss), memory));
         }
-        let call = self.event_at(&key, found.call).await?;
+        let call = self.read_event(&key, found.call).await?;
         let body = call.and_then(|call| body::read_tree::<CallBody>(&call.body));
         // Digests of different calls may collide, so the calls are compared.
         let same = body.is_some_and(|body| {
             body.name == lookup.name && body.server == lookup.server && body.input == lookup.input
         });
-        let result = if same { self.event_at(&key, found.result).await? } else { None };
+        let result = if same { self.read_event(&key, found.result).await? } else { None };
         let hit = result.map(|result| ToolHit { result, age, hits: found.hits });
-        Ok((hit.ok_or(Miss::Unknown), memory))
+        Ok((hit.ok_or(CacheMiss::Unknown), memory))
     }
 
     /// Returns tool results within a budget, oldest first, from a position on.
@@ -137,20 +137,20 @@ impl Service {
         from: Position,
         tokens_max: Option<usize>,
     ) -> ServiceResult<(Vec<ToolOutput>, MemoryFigures)> {
-        let tokens_max = budget(tokens_max)?;
+        let tokens_max = parse_budget(tokens_max)?;
         let key = caller.key(session);
         let look = move |facts: &Facts| {
-            let all = facts.remembered.within(tokens_max).into_iter();
+            let all = facts.remembered.fit_newest(tokens_max).into_iter();
             let all = all.filter(|(one, _)| one.result >= from);
             let all = all.map(|(one, tokens)| (one.clone(), tokens));
-            (all.collect::<Vec<_>>(), figures(facts, tokens_max))
+            (all.collect::<Vec<_>>(), memory_figures(facts, tokens_max))
         };
         let (mut memories, figures) = self.view_facts(&key, move |_, facts| look(facts)).await?;
         memories.reverse();
         let mut outputs = Vec::with_capacity(memories.len());
         for (memory, tokens) in memories {
-            let call = self.event_at(&key, memory.call).await?;
-            let result = self.event_at(&key, memory.result).await?;
+            let call = self.read_event(&key, memory.call).await?;
+            let result = self.read_event(&key, memory.result).await?;
             if let (Some(call), Some(result)) = (call, result) {
                 outputs.push(truncate_output(call, result, tokens));
             }
@@ -159,7 +159,7 @@ impl Service {
     }
 }
 
-fn budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
+fn parse_budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
     let tokens_max = tokens_max.unwrap_or(REMEMBERED_TOKENS);
     if tokens_max > REMEMBERED_TOKENS_MAX {
         let problem = format!("at most {REMEMBERED_TOKENS_MAX}");
@@ -172,7 +172,7 @@ fn budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
 fn truncate_output(mut call: Event, mut result: Event, tokens: usize) -> ToolOutput {
     let bytes_max = tokens.saturating_mul(TOKEN_BYTES);
     for event in [&mut call, &mut result] {
-        if let Some(bare) = bare(&event.body) {
+        if let Some(bare) = without_extra_members(&event.body) {
             event.body = bare;
         }
     }
@@ -185,9 +185,9 @@ fn truncate_output(mut call: Event, mut result: Event, tokens: usize) -> ToolOut
 }
 
 /// Returns the body of a call or result without the recorder's additional members.
-fn bare(body: &Bytes) -> Option<Bytes> {
+fn without_extra_members(body: &Bytes) -> Option<Bytes> {
     let mut members: BTreeMap<String, &RawValue> = body::read(body)?;
-    let is_said = has_words(members.get("content").copied());
+    let is_said = has_text(members.get("content").copied());
     members.retain(|name, _| name != "raw" && !(is_said && name == "result"));
     Some(body::write(&members))
 }
@@ -205,7 +205,7 @@ fn truncate_member(event: &mut Event, name: &str, bytes_max: usize) {
     }
     let around = members.iter().map(|(name, value)| name.len() + value.get().len() + 4);
     let room = bytes_max.saturating_sub(around.sum::<usize>() + CUT_FRAME_BYTES);
-    let text = long.map(words).unwrap_or_default();
+    let text = long.map(content_text).unwrap_or_default();
     let text = harness::fit(&text, room).text;
     let value = match name {
         "input" => Value::from(text),
@@ -218,8 +218,8 @@ fn truncate_member(event: &mut Event, name: &str, bytes_max: usize) {
     event.body = body::write(&members);
 }
 
-fn figures(facts: &Facts, tokens_max: usize) -> MemoryFigures {
-    let within = facts.remembered.within(tokens_max);
+fn memory_figures(facts: &Facts, tokens_max: usize) -> MemoryFigures {
+    let within = facts.remembered.fit_newest(tokens_max);
     let (count, tokens) = (within.len(), within.iter().map(|(_, tokens)| tokens).sum());
     MemoryFigures {
         count,

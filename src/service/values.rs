@@ -1,26 +1,26 @@
 //! Parsers of parameters that several verbs take: sessions, points, times, orders, lists of words.
 //! An invalid value is rejected with the name of its parameter. It must not contain a default.
 
-use super::{ServiceError, ServiceResult, Window};
+use super::{ServiceError, ServiceResult, TimeWindow};
 use crate::event::{EventType, Point, SessionId, Timestamp, limits};
 
 /// Parses an optional session id.
 ///
 /// # Errors
-/// Those of [`session_id`], naming the parameter.
-pub fn session(name: &str, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
+/// Those of [`parse_session_id`], naming the parameter.
+pub fn parse_session(name: &str, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
     let named = |mut error: ServiceError| {
         error.hint.field = Some(name.to_owned());
         error
     };
-    text.map(session_id).transpose().map_err(named)
+    text.map(parse_session_id).transpose().map_err(named)
 }
 
 /// Parses a session id.
 ///
 /// # Errors
 /// `invalid_request`, naming `session`, with the form of an id.
-pub fn session_id(text: &str) -> ServiceResult<SessionId> {
+pub fn parse_session_id(text: &str) -> ServiceResult<SessionId> {
     SessionId::new(text).map_err(|error| {
         let action = "session ids are [A-Za-z0-9][A-Za-z0-9._-]{0,127}";
         ServiceError::invalid("session", error).action(action)
@@ -44,7 +44,7 @@ pub(super) fn check_workspace(workspace: &str) -> ServiceResult<()> {
 ///
 /// # Errors
 /// `invalid_request`, naming the parameter.
-pub fn point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
+pub fn parse_point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
     let Some(text) = text else { return Ok(None) };
     // A plus that was not percent-encoded arrives as a space; times contain no spaces.
     let text = if text.starts_with("time:") { text.replace(' ', "+") } else { text.to_owned() };
@@ -55,7 +55,7 @@ pub fn point(name: &str, text: Option<&str>) -> ServiceResult<Option<Point>> {
 ///
 /// # Errors
 /// `invalid_request`, naming `order`.
-pub fn reversed(order: Option<&str>, usual: &str) -> ServiceResult<bool> {
+pub fn is_reversed(order: Option<&str>, usual: &str) -> ServiceResult<bool> {
     match order {
         None => Ok(false),
         Some(order @ ("asc" | "desc")) => Ok(order != usual),
@@ -65,7 +65,7 @@ pub fn reversed(order: Option<&str>, usual: &str) -> ServiceResult<bool> {
 
 /// Limits of a time window, as texts.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Times<'a> {
+pub struct TimeBounds<'a> {
     /// `created_at[gte]`.
     pub gte: Option<&'a str>,
     /// `created_at[gt]`.
@@ -76,17 +76,17 @@ pub struct Times<'a> {
     pub lt: Option<&'a str>,
 }
 
-impl Times<'_> {
+impl TimeBounds<'_> {
     /// Parses the limits into one half-open window.
     ///
     /// # Errors
     /// `invalid_request`, naming the limit that is not an RFC 3339 time.
-    pub fn window(self) -> ServiceResult<Window> {
-        let after = time("created_at[gt]", self.gt)?.map(|time| time.plus_micros(1));
-        let until = time("created_at[lte]", self.lte)?.map(|time| time.plus_micros(1));
-        let from = time("created_at[gte]", self.gte)?;
-        let to = time("created_at[lt]", self.lt)?;
-        Ok(Window { from: from.max(after), to: to.into_iter().chain(until).min() })
+    pub fn window(self) -> ServiceResult<TimeWindow> {
+        let after = parse_time("created_at[gt]", self.gt)?.map(|time| time.plus_micros(1));
+        let until = parse_time("created_at[lte]", self.lte)?.map(|time| time.plus_micros(1));
+        let from = parse_time("created_at[gte]", self.gte)?;
+        let to = parse_time("created_at[lt]", self.lt)?;
+        Ok(TimeWindow { from: from.max(after), to: to.into_iter().chain(until).min() })
     }
 }
 
@@ -94,14 +94,14 @@ impl Times<'_> {
 ///
 /// # Errors
 /// `invalid_request`, naming the parameter.
-pub fn time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
+pub fn parse_time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse(&text.replace(' ', "+"));
     time.map(Some).ok_or_else(|| ServiceError::invalid(name, "an RFC 3339 time is expected"))
 }
 
 /// Splits a list into words. Some clients join them with commas.
-pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
+pub fn split_commas<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
     list.iter().flat_map(|value| value.as_ref().split(','))
 }
 
@@ -109,13 +109,14 @@ pub fn words<T: AsRef<str>>(list: &[T]) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// `invalid_request`, naming `types[]`.
-pub fn types<T: AsRef<str>>(list: &[T]) -> ServiceResult<Vec<EventType>> {
-    let count = words(list).count();
+pub fn parse_types<T: AsRef<str>>(list: &[T]) -> ServiceResult<Vec<EventType>> {
+    let count = split_commas(list).count();
     if count > limits::FILTER_VALUES_MAX {
         let problem = format!("{count} values; {} are allowed", limits::FILTER_VALUES_MAX);
         return Err(ServiceError::invalid("types[]", problem));
     }
-    let parse =
-        |text| EventType::domain(text).map_err(|error| ServiceError::invalid("types[]", error));
-    words(list).map(parse).collect()
+    let parse = |text| {
+        EventType::parse_domain(text).map_err(|error| ServiceError::invalid("types[]", error))
+    };
+    split_commas(list).map(parse).collect()
 }

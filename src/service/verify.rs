@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{
-    Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, of_store::hex,
-    store_error::unwritten,
+    Caller, Code, IndexCounts, Service, ServiceError, ServiceResult, convert::hex,
+    store_error::write_error,
 };
 use crate::{
     api::{
@@ -24,8 +24,8 @@ use crate::{
     env,
     event::{Position, Scope, SessionId, SessionKey, TenantId},
     store::{
-        self, Backup, Head, Health, KeyReport, Receipt, Recovery, Repaired, StoreError,
-        StoreResult, Verified,
+        self, BackupInfo, ChainReceipt, Health, KeyReport, ReceiptState, Recovery, RepairResult,
+        StoreError, StoreResult, VerifyResult,
     },
 };
 
@@ -34,7 +34,7 @@ const KEYS_AT_ONCE: usize = 4096;
 
 /// Counters of operations through the verbs since the process started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AppendCounts {
+pub struct OperationCounts {
     /// Number of appended batches.
     pub appends: u64,
     /// Number of appended events.
@@ -64,10 +64,10 @@ impl Service {
         let (store, scope, session) =
             (Arc::clone(&self.store), caller.scope.clone(), session.cloned());
         let verify = async move { store.verify(&scope, session.as_ref()).await };
-        Ok(verify_answer(self.verified(&caller.scope.tenant, verify).await?, &caller.scope))
+        Ok(verify_answer(self.verify_in_slot(&caller.scope.tenant, verify).await?, &caller.scope))
     }
 
-    /// Like [`Self::verify`], for every session of every tenant.
+    /// Checks checksums and chains of every session of every tenant.
     ///
     /// # Errors
     /// Those of the engine.
@@ -75,7 +75,7 @@ impl Service {
         Ok(verify_answer(self.store.verify_scopes().await?, &caller.scope))
     }
 
-    /// Like [`Self::verify`] for one session, and compares it with a receipt that the caller kept.
+    /// Checks one session as [`Self::verify`] does and compares it with a receipt of the caller.
     ///
     /// # Errors
     /// Those of [`Self::verify`].
@@ -83,20 +83,21 @@ impl Service {
         &self,
         caller: &Caller,
         session: &SessionId,
-        expected: Receipt,
+        expected: ChainReceipt,
     ) -> ServiceResult<VerifyAnswer> {
         let (store, key) = (Arc::clone(&self.store), caller.key(session));
         let verify = async move { store.verify_head(&key, expected).await };
-        let (verified, head) = self.verified(&caller.scope.tenant, verify).await?;
-        let hurt = verified.damage.iter().chain(&verified.accepted);
-        let hurt = hurt.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
-        let head = Some(head_answer(expected.position, head, hurt));
+        let (verified, head) = self.verify_in_slot(&caller.scope.tenant, verify).await?;
+        let is_damaged = verified.damage.iter().chain(&verified.accepted);
+        let is_damaged =
+            is_damaged.map(|(_, gap)| gap.range.from).any(|from| from < expected.position);
+        let head = Some(head_answer(expected.position, head, is_damaged));
         Ok(VerifyAnswer { head, ..verify_answer(verified, &caller.scope) })
     }
 
     /// Verifies in a compute slot of the tenant, released between segments; without a slot on a
     /// single-threaded runtime, which cannot wait in between.
-    async fn verified<T: Send + 'static>(
+    async fn verify_in_slot<T: Send + 'static>(
         &self,
         tenant: &TenantId,
         verify: impl Future<Output = StoreResult<T>> + Send + 'static,
@@ -105,7 +106,7 @@ impl Service {
         if serving.runtime_flavor() == RuntimeFlavor::CurrentThread {
             return Ok(verify.await?);
         }
-        Ok(self.computed(tenant, move || serving.block_on(verify)).await??)
+        Ok(self.compute(tenant, move || serving.block_on(verify)).await??)
     }
 
     /// Returns the losses of a session, or of the store without a session; with `accept` they are
@@ -123,8 +124,9 @@ impl Service {
             return Ok(self.store.repair_store(accept).await?.into());
         };
         let key = caller.key(session);
-        let repaired = self.durable(self.store.repair(&key, accept)).await.map_err(unwritten)?;
-        self.facts.forget(&key);
+        let repaired =
+            self.await_durable(self.store.repair(&key, accept)).await.map_err(write_error)?;
+        self.facts.evict(&key);
         Ok(repaired.into())
     }
 
@@ -141,8 +143,8 @@ impl Service {
     /// # Errors
     /// `invalid_request` in plaintext, and those of the engine: a retry continues the rotation.
     pub async fn rotate_keys(&self) -> ServiceResult<KeysAnswer> {
-        let rotated = self.durable(self.store.rotate_keys(KEYS_AT_ONCE)).await;
-        Ok(Some(rotated.map_err(unwritten)?).into())
+        let rotated = self.await_durable(self.store.rotate_keys(KEYS_AT_ONCE)).await;
+        Ok(Some(rotated.map_err(write_error)?).into())
     }
 
     /// Writes a consistent copy of the whole store with all tenants. It blocks while `take` does.
@@ -157,7 +159,7 @@ impl Service {
             take(BackupPart { path, bytes: bytes.len() as u64 }, bytes)
         };
         self.store.backup(&mut part).map(BackupMade::from).map_err(|error| match error {
-            StoreError::Io { ref source, .. } if !env::out_of_descriptors(source) => {
+            StoreError::Io { ref source, .. } if !env::is_out_of_descriptors(source) => {
                 let mut error = ServiceError::new(Code::StoreReadOnly, error.to_string())
                     .action("nothing of it may be used: make it again");
                 error.hint.retryable = true;
@@ -173,7 +175,7 @@ impl Service {
         self.store.recovery().into()
     }
 
-    /// Returns whether the store can operate now.
+    /// Returns the health of the store: whether it accepts reads and writes now.
     #[must_use]
     pub fn health(&self) -> Health {
         self.store.health()
@@ -181,8 +183,8 @@ impl Service {
 
     /// Returns the counters of operations through the verbs since the process started.
     #[must_use]
-    pub fn counts(&self) -> AppendCounts {
-        AppendCounts {
+    pub fn counts(&self) -> OperationCounts {
+        OperationCounts {
             appends: self.counters.appends.load(Ordering::Relaxed),
             events: self.counters.events.load(Ordering::Relaxed),
             bytes: self.counters.bytes.load(Ordering::Relaxed),
@@ -193,12 +195,11 @@ impl Service {
     }
 }
 
-/// Converts a verification for a caller of a scope.
-fn verify_answer(verified: Verified, own: &Scope) -> VerifyAnswer {
+fn verify_answer(verified: VerifyResult, own: &Scope) -> VerifyAnswer {
     let foreign = |key: &SessionKey, name: &dyn std::fmt::Display| {
         (key.scope != *own).then(|| name.to_string())
     };
-    let damage = |(key, gap): (SessionKey, store::Gap)| Damage {
+    let damage = |(key, gap): (SessionKey, store::SessionGap)| Damage {
         session: key.session.to_string(),
         tenant: foreign(&key, &key.scope.tenant),
         user: foreign(&key, &key.scope.user),
@@ -216,14 +217,14 @@ fn verify_answer(verified: Verified, own: &Scope) -> VerifyAnswer {
     }
 }
 
-/// Compares a session with a receipt; `hurt` if events before its position are lost.
-fn head_answer(position: Position, head: Head, hurt: bool) -> HeadAnswer {
+/// Compares a session with a receipt; `is_damaged` if events before its position are lost.
+fn head_answer(position: Position, head: ReceiptState, is_damaged: bool) -> HeadAnswer {
     let (state, tail, chain) = match head {
-        Head::Holds if hurt => ("damaged", None, None),
-        Head::Holds => ("holds", None, None),
-        Head::Shorter { tail } => ("shorter", Some(tail), None),
-        Head::Differs { chain } => ("differs", None, Some(hex(&chain))),
-        Head::Lost => ("lost", None, None),
+        ReceiptState::Holds if is_damaged => ("damaged", None, None),
+        ReceiptState::Holds => ("holds", None, None),
+        ReceiptState::Shorter { tail } => ("shorter", Some(tail), None),
+        ReceiptState::Differs { chain } => ("differs", None, Some(hex(&chain))),
+        ReceiptState::Lost => ("lost", None, None),
     };
     let (holds, state) = (state == "holds", state.to_owned());
     HeadAnswer { holds, state, position, tail, chain }
@@ -248,8 +249,8 @@ impl From<Option<KeyReport>> for KeysAnswer {
     }
 }
 
-impl From<Repaired> for RepairAnswer {
-    fn from(repaired: Repaired) -> Self {
+impl From<RepairResult> for RepairAnswer {
+    fn from(repaired: RepairResult) -> Self {
         Self {
             accepted: repaired.accepted,
             events_lost: repaired.gaps.iter().map(|gap| gap.range.len()).sum(),
@@ -260,9 +261,9 @@ impl From<Repaired> for RepairAnswer {
     }
 }
 
-impl From<store::Scrub> for ScrubReport {
-    fn from(scrub: store::Scrub) -> Self {
-        let store::Scrub { rounds, sessions, bytes, found } = scrub;
+impl From<store::ScrubResult> for ScrubReport {
+    fn from(scrub: store::ScrubResult) -> Self {
+        let store::ScrubResult { rounds, sessions, bytes, found } = scrub;
         Self { rounds, sessions, bytes, found }
     }
 }
@@ -283,8 +284,8 @@ impl From<Recovery> for RecoveryReport {
     }
 }
 
-impl From<Backup> for BackupMade {
-    fn from(backup: Backup) -> Self {
+impl From<BackupInfo> for BackupMade {
+    fn from(backup: BackupInfo) -> Self {
         Self {
             store: hex(&backup.store),
             at: backup.at.to_string(),

@@ -1,4 +1,4 @@
-//! Identity of a caller without a session id. It must not look for a session.
+//! Identity of a caller without a session id. It must not find a session.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::event::{SessionId, limits};
 
 /// Identity of a caller without a session id; set by the interface, never by arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Via {
+pub struct ClientIdentity {
     /// Session that the caller was started for.
     pub session: Option<SessionId>,
     /// Names of its ancestor processes, nearest first; empty if the caller chose `session`, rather
@@ -15,14 +15,14 @@ pub struct Via {
     /// Name of the connection.
     pub connection: Option<String>,
     /// Last use of that connection, sent by its front end to an owner that started later.
-    pub remembered: Option<Remembered>,
+    pub remembered: Option<LastUse>,
     /// Working directory.
     pub directory: Option<String>,
     /// Root of the repository that contains the directory.
     pub root: Option<String>,
 }
 
-impl Via {
+impl ClientIdentity {
     /// Returns the workspace of a session that the caller starts: the root of its repository, or
     /// else its directory; `None` if the path is too long.
     #[must_use]
@@ -45,7 +45,7 @@ impl Via {
 
 /// Last use of a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct LastUse {
     /// Session used last; `None` after a reset.
     pub session: Option<SessionId>,
     /// True after a reset: then its own session takes precedence over the one its process was

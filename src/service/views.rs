@@ -7,7 +7,7 @@ use super::{Caller, Service, ServiceError, ServiceResult};
 use crate::{
     api::{
         find::FindAnswer,
-        overview::{Level, OverviewAnswer, SummaryAnswer},
+        overview::{OverviewAnswer, SummaryAnswer, SummaryLevel},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
     },
     event::{Point, Position, SessionId},
@@ -24,8 +24,7 @@ const SESSION_BYTES: usize = 2_000;
 const VIEW_TOKENS_MAX: usize = 200_000;
 
 impl Service {
-    /// Runs a function on the facts of a session as of a point, or as of now.
-    async fn look_at<T: Send + 'static>(
+    async fn view_at_point<T: Send + 'static>(
         &self,
         caller: &Caller,
         session: &SessionId,
@@ -34,10 +33,10 @@ impl Service {
     ) -> ServiceResult<T> {
         let key = caller.key(session);
         let at = match at {
-            Some(_) => Some(self.as_of(&key, at).await?),
+            Some(_) => Some(self.view_position(&key, at).await?),
             None => None,
         };
-        self.look(&key, at, look).await
+        self.view_facts_as_of(&key, at, look).await
     }
 
     /// Returns the overview of a session, optionally within `tokens_max` tokens of text, with the
@@ -60,9 +59,9 @@ impl Service {
                 harness::overview_in_tokens(facts, &name, tokens, explain)
             }
             None if is_text => harness::overview_in_text(facts, &name, bytes_max, explain),
-            None => harness::explained(facts, false, bytes_max, explain),
+            None => harness::build_overview(facts, false, bytes_max, explain),
         };
-        Ok(self.look_at(caller, session, at, look).await?.shown)
+        Ok(self.view_at_point(caller, session, at, look).await?.shown)
     }
 
     /// Returns the summary of a session on a level, within about `tokens_max` tokens.
@@ -75,18 +74,19 @@ impl Service {
         session: &SessionId,
         at: Option<&Point>,
         tokens_max: Option<usize>,
-        level: Level,
+        level: SummaryLevel,
     ) -> ServiceResult<SummaryAnswer> {
         let whole = self.view_bytes(tokens_max)?;
         let bytes_max = match (level, tokens_max) {
-            (Level::Session, None) => whole.min(SESSION_BYTES),
+            (SummaryLevel::Session, None) => whole.min(SESSION_BYTES),
             _ => whole,
         };
-        let named = self.notes_now(&caller.key(session), |all, _| named(all)).await;
+        let named = self.peek_notes(&caller.key(session), |all, _| unique_labels(all)).await;
         // An unreadable checkpoint does not end a phase.
         let named = named.unwrap_or_default();
-        let look = move |facts: &Facts| harness::levelled(facts, &named, level, bytes_max);
-        self.look_at(caller, session, at, look).await
+        let look =
+            move |facts: &Facts| harness::summarize_at_level(facts, &named, level, bytes_max);
+        self.view_at_point(caller, session, at, look).await
     }
 
     /// Searches a session, within about `tokens_max` tokens.
@@ -104,13 +104,12 @@ impl Service {
         let bytes_max = self.view_bytes(tokens_max)?;
         let key = caller.key(session);
         let at = match at {
-            Some(_) => Some(self.as_of(&key, at).await?),
+            Some(_) => Some(self.view_position(&key, at).await?),
             None => None,
         };
-        self.find(&key, words, at, bytes_max).await
+        self.find_in_session(&key, words, at, bytes_max).await
     }
 
-    /// Returns the byte budget of a view of the requested size.
     fn view_bytes(&self, tokens_max: Option<usize>) -> ServiceResult<usize> {
         match tokens_max {
             Some(tokens) if tokens.saturating_mul(TOKEN_BYTES_LEAST) < ANSWER_BYTES_MIN => {
@@ -138,26 +137,26 @@ impl Service {
         let tokens_max = continuation_budget(tokens_max)?;
         // As of an earlier point the workspace's memory was different.
         let remembered = match at {
-            None => self.kept_in_workspace(caller, session, tokens_max).await?,
+            None => self.format_workspace_items(caller, session, tokens_max).await?,
             Some(_) => String::new(),
         };
-        let beside = Tokenizer::O200k.count(&remembered);
-        let (name, room) = (session.to_string(), tokens_max - beside);
+        let remembered_tokens = Tokenizer::O200k.count(&remembered);
+        let (name, room) = (session.to_string(), tokens_max - remembered_tokens);
         let look = move |facts: &Facts| {
             harness::continuation(facts, &name, room, Tokenizer::O200k, explain)
         };
         let key = caller.key(session);
         let at = match at {
-            Some(_) => Some(self.as_of(&key, at).await?),
+            Some(_) => Some(self.view_position(&key, at).await?),
             None => None,
         };
-        let (mut view, text) = self.look_over_line(&key, at, look).await?;
-        view.tokens += beside as u64;
+        let (mut view, text) = self.view_chain_as_of(&key, at, look).await?;
+        view.tokens += remembered_tokens as u64;
         let text = Some(text + &remembered);
         Ok(ContinuationAnswer { view, tokens_max: tokens_max as u64, text })
     }
 
-    /// Returns how full the context window is, as reported by the harness.
+    /// Returns the use of the context window in tokens, as reported by the harness.
     ///
     /// # Errors
     /// `point_not_found`, `session_damaged`, and those of the session.
@@ -168,7 +167,7 @@ impl Service {
         at: Option<&Point>,
     ) -> ServiceResult<UsageAnswer> {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
-        let (usage, position) = self.look_at(caller, session, at, look).await?;
+        let (usage, position) = self.view_at_point(caller, session, at, look).await?;
         let info = self.store.info(&caller.key(session)).await?;
         let (monitor, report) = (self.monitor.with_metadata(&info.metadata), usage.latest);
         let level = report.and_then(|report| monitor.level(report.tokens));
@@ -180,8 +179,8 @@ impl Service {
             limit: monitor.limit,
             threshold: monitor.threshold(),
             margin: monitor.margin,
-            remaining: report.map(|report| monitor.full().saturating_sub(report.tokens)),
-            level: level.map_or("none", projection::Level::as_str).to_owned(),
+            remaining: report.map(|report| monitor.full_tokens().saturating_sub(report.tokens)),
+            level: level.map_or("none", projection::ContextLevel::as_str).to_owned(),
             requests: usage.requests,
             input_tokens: usage.input_tokens,
             cached_tokens: usage.cached_tokens,
@@ -205,16 +204,16 @@ impl Service {
                 position: facts.position,
                 count: compactions.count(),
                 compactions: compactions.latest().cloned().collect(),
-                lost: compactions.out().to_vec(),
-                lost_events: compactions.out().iter().map(|range| range.len()).sum(),
+                lost: compactions.dropped_ranges().to_vec(),
+                lost_events: compactions.dropped_ranges().iter().map(|range| range.len()).sum(),
             }
         };
-        self.look_at(caller, session, at, look).await
+        self.view_at_point(caller, session, at, look).await
     }
 }
 
 /// Returns the checkpoints with a unique label: a repeated label names a kind of checkpoint.
-fn named(all: &Checkpoints) -> Vec<harness::Named> {
+fn unique_labels(all: &Checkpoints) -> Vec<harness::Named> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     let labels = || all.all().iter().filter_map(|one| Some((one.position, one.label.as_deref()?)));
     labels().for_each(|(_, label)| *counts.entry(label).or_default() += 1);
@@ -222,7 +221,6 @@ fn named(all: &Checkpoints) -> Vec<harness::Named> {
     labels().filter(is_name).map(|(at, label)| (at, label.to_owned())).collect()
 }
 
-/// Checks the budget of a continuation.
 pub(super) fn continuation_budget(tokens_max: Option<usize>) -> ServiceResult<usize> {
     let tokens_max = tokens_max.unwrap_or(CONTINUATION_TOKENS);
     if !(CONTINUATION_TOKENS_MIN..=VIEW_TOKENS_MAX).contains(&tokens_max) {

@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::unwritten};
+use super::{Caller, Code, Service, ServiceError, ServiceResult, store_error::write_error};
 use crate::{
     api::work::{Lease, RenewRequest, ResumeAnswer, Unfinished, WakeAnswer, WakeRequest},
     event::{BatchKey, Fence, Position, Range, SessionId, SessionKey, limits},
     projection::Outcomes,
-    store::{self, Fill, LeaseCall, Read, SessionInfo},
+    store::{self, FillDirection, LeaseCall, ReadRequest, SessionInfo},
 };
 
 /// Number of events before the tail searched for calls without a result.
@@ -20,7 +20,7 @@ const SEARCH_BYTES: usize = 8 << 20;
 
 /// Parameters of a resumption.
 #[derive(Clone, Debug, Default)]
-pub struct TakeUp {
+pub struct ResumeCall {
     /// Checkpoint to resume from; the last one if absent.
     pub checkpoint: Option<String>,
     /// Request to acquire the lease as well, or to extend it if its token is sent.
@@ -31,7 +31,7 @@ pub struct TakeUp {
 
 /// A resumed session.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TakenUp {
+pub struct ResumeResult {
     /// Lease, if requested.
     pub lease: Option<Lease>,
     /// Work left by an earlier harness, if the lease was requested.
@@ -47,17 +47,22 @@ impl Service {
     ///
     /// # Errors
     /// Those of [`Self::wake`] and of [`Self::resume`]; with the latter no lease is acquired.
-    pub async fn take_up(
+    pub async fn resume_session(
         &self,
         caller: &Caller,
         session: &SessionId,
-        call: TakeUp,
-    ) -> ServiceResult<TakenUp> {
+        call: ResumeCall,
+    ) -> ServiceResult<ResumeResult> {
         let name = call.checkpoint.as_deref();
         let Some(wake) = call.wake else {
             let resumed = self.resume(caller, session, name, call.key).await?;
             let tail = resumed.behind.to;
-            return Ok(TakenUp { lease: None, unfinished: None, resumed: Some(resumed), tail });
+            return Ok(ResumeResult {
+                lease: None,
+                unfinished: None,
+                resumed: Some(resumed),
+                tail,
+            });
         };
         if let Some(name) = name {
             self.get_checkpoint(caller, session, name).await?;
@@ -68,7 +73,7 @@ impl Service {
                 let lease = self.renew_lease(caller, session, &asked).await?;
                 let key = caller.key(session);
                 let info = self.store.info(&key).await?;
-                (lease, self.unfinished_of(&key, &info, false).await?)
+                (lease, self.find_unfinished(&key, &info, false).await?)
             }
             _ => {
                 let woken = self.wake(caller, session, &wake, call.key.as_ref()).await?;
@@ -85,7 +90,7 @@ impl Service {
             Some(resumed) => resumed.behind.to,
             None => self.store.info(&caller.key(session)).await?.tail,
         };
-        Ok(TakenUp { lease: Some(lease), unfinished, resumed, tail })
+        Ok(ResumeResult { lease: Some(lease), unfinished, resumed, tail })
     }
 
     /// Resumes a session: returns its lease, its state, and the unfinished work.
@@ -99,19 +104,19 @@ impl Service {
         asked: &WakeRequest,
         key: Option<&BatchKey>,
     ) -> ServiceResult<WakeAnswer> {
-        let (steal, ttl) = (asked.steal, ttl(asked.ttl_seconds)?);
+        let (steal, ttl) = (asked.steal, parse_ttl(asked.ttl_seconds)?);
         let session_key = caller.key(session);
-        let before = self.store.used(&session_key).await?;
+        let before = self.store.use_session(&session_key).await?;
         let key = key.map(BatchKey::digest);
         let again = key.is_some() && key == before.work.key;
         let call = LeaseCall::Take { steal, ttl, key };
         let (lease, info) =
-            self.durable(self.store.lease(&session_key, call)).await.map_err(unwritten)?;
+            self.await_durable(self.store.lease(&session_key, call)).await.map_err(write_error)?;
         // The lease is held from here on: data read now stays valid.
         let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
         let lease_kept = before.work.until.is_some() && !again;
-        let unfinished = self.unfinished_of(&session_key, &info, lease_kept).await?;
-        let lease = self.granted(lease);
+        let unfinished = self.find_unfinished(&session_key, &info, lease_kept).await?;
+        let lease = self.to_lease(lease);
         Ok(WakeAnswer {
             session: session.to_string(),
             fencing_token: lease.fencing_token,
@@ -132,16 +137,16 @@ impl Service {
         session: &SessionId,
         asked: &RenewRequest,
     ) -> ServiceResult<Lease> {
-        let ttl = ttl(asked.ttl_seconds)?;
-        let call = LeaseCall::Renew { fence: token(caller)?, ttl };
+        let ttl = parse_ttl(asked.ttl_seconds)?;
+        let call = LeaseCall::Renew { fence: required_fence(caller)?, ttl };
         let key = caller.key(session);
         let verb = self.store.lease(&key, call);
-        let (lease, _) = self.durable(verb).await.map_err(unwritten)?;
-        Ok(self.granted(lease))
+        let (lease, _) = self.await_durable(verb).await.map_err(write_error)?;
+        Ok(self.to_lease(lease))
     }
 
-    fn granted(&self, lease: store::Lease) -> Lease {
-        let counted = self.store.counted();
+    fn to_lease(&self, lease: store::SessionLease) -> Lease {
+        let counted = self.store.counted_time();
         let left = lease.until.map_or(0, |until| until.0.saturating_sub(counted.0).max(0));
         Lease {
             fencing_token: lease.fence.0,
@@ -155,32 +160,32 @@ impl Service {
     /// # Errors
     /// `lease_lost`, `invalid_request`, and those of the session.
     pub async fn release_lease(&self, caller: &Caller, session: &SessionId) -> ServiceResult<()> {
-        let call = LeaseCall::Release { fence: token(caller)? };
+        let call = LeaseCall::Release { fence: required_fence(caller)? };
         let key = caller.key(session);
         let verb = self.store.lease(&key, call);
-        self.durable(verb).await.map_err(unwritten)?;
+        self.await_durable(verb).await.map_err(write_error)?;
         Ok(())
     }
 
     /// Returns the unfinished work of a session; `None` if all work was ended.
-    async fn unfinished_of(
+    async fn find_unfinished(
         &self,
         key: &SessionKey,
         info: &SessionInfo,
         lease_kept: bool,
     ) -> ServiceResult<Option<Unfinished>> {
-        let read = Read {
+        let read = ReadRequest {
             range: Range::new(Position::ZERO, info.tail),
             events_max: SEARCH_EVENTS,
             bytes_max: SEARCH_BYTES,
-            fill: Fill::Backward,
+            fill: FillDirection::Backward,
             allow_gaps: true,
         };
         let mut outcomes = Outcomes::default();
         for event in &self.store.read(key, read).await?.events {
             outcomes.fold(event);
         }
-        let open_calls = outcomes.open();
+        let open_calls = outcomes.open_calls();
         let mark = info.work.checkpoint;
         let from = mark.map_or(Position::ZERO, |mark| mark.position);
         let open = mark.is_some_and(|mark| mark.open);
@@ -190,7 +195,7 @@ impl Service {
     }
 }
 
-fn ttl(seconds: Option<u64>) -> ServiceResult<Duration> {
+fn parse_ttl(seconds: Option<u64>) -> ServiceResult<Duration> {
     let seconds = seconds.unwrap_or(limits::LEASE_SECONDS_DEFAULT);
     if seconds == 0 || seconds > limits::LEASE_SECONDS_MAX {
         let problem = format!("from 1 to {}, not {seconds}", limits::LEASE_SECONDS_MAX);
@@ -199,7 +204,7 @@ fn ttl(seconds: Option<u64>) -> ServiceResult<Duration> {
     Ok(Duration::from_secs(seconds))
 }
 
-fn token(caller: &Caller) -> ServiceResult<Fence> {
+fn required_fence(caller: &Caller) -> ServiceResult<Fence> {
     caller.fence.ok_or_else(|| {
         ServiceError::invalid("fencing-token", "it is missing")
             .action("send the fencing_token of the lease as the header Fencing-Token")

@@ -6,17 +6,19 @@ use std::sync::Arc;
 use super::{
     Caller, RecallView, Service, ServiceError, ServiceResult,
     error::check_count,
-    recalling::usual,
-    room::{HELD_FOR_A_BYTE, Held},
+    memory_budget::{HELD_FOR_A_BYTE, Reservation},
+    recalling::default_recall_tokens,
     search::SEARCH_BYTES,
-    status::rewound,
+    status::rewound_name,
 };
 use crate::{
-    api::window::{RecallFrom, Shape, WindowQuery},
+    api::window::{RecallFrom, WindowQuery, WindowShape},
     event::{Event, Point, Position, Range, SessionId, SessionKey, kinds},
-    harness::{self, Recalled, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window, WindowPlan},
-    projection::{Facts, Withdrawn},
-    store::{Fill, Read},
+    harness::{
+        self, RecalledText, Tokenizer, Transform, WINDOW_TOKENS_MIN, Window, WindowParameters,
+    },
+    projection::{Facts, WithdrawnRanges},
+    store::{FillDirection, ReadRequest},
 };
 
 /// Maximum tokens of a window.
@@ -41,7 +43,7 @@ pub struct WindowCall {
     /// Transforms, in order.
     pub transforms: Vec<Transform>,
     /// Format of the messages.
-    pub shape: Shape,
+    pub shape: WindowShape,
     /// First position of the window: the end of an earlier window.
     pub from: Option<Point>,
     /// Point as of which the window is built; now by default.
@@ -72,7 +74,7 @@ impl WindowCall {
         });
         let shape = asked.format.as_deref().map(|name| {
             let problem = || ServiceError::invalid("format", "events, anthropic or openai");
-            Shape::parse(name).ok_or_else(problem)
+            WindowShape::parse(name).ok_or_else(problem)
         });
         let recall = asked.recall.as_deref().map(|name| {
             let problem = || ServiceError::invalid("recall", "line, none or workspace");
@@ -116,18 +118,19 @@ impl Service {
         query: WindowCall,
     ) -> ServiceResult<WindowView> {
         let key = caller.key(session);
-        let at = self.as_of(&key, query.at.as_ref()).await?;
+        let at = self.view_position(&key, query.at.as_ref()).await?;
         let begin = match &query.from {
-            Some(_) => Some(self.as_of(&key, query.from.as_ref()).await?.min(at)),
+            Some(_) => Some(self.view_position(&key, query.from.as_ref()).await?.min(at)),
             None => None,
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
         let as_of = query.at.as_ref().map(|_| at);
-        let room = self.monitor.with_metadata(&self.store.info(&key).await?.metadata).room();
-        let mut plan = Self::window_plan(query, begin, room)?;
-        plan.withdrawn = self.withdrawn(&key, at).await?;
+        let room =
+            self.monitor.with_metadata(&self.store.info(&key).await?.metadata).window_tokens();
+        let mut plan = Self::plan_window(query, begin, room)?;
+        plan.withdrawn = self.withdrawn_parts(&key, at).await?;
         let plan = plan;
-        let recall_tokens = recall_tokens.unwrap_or_else(|| usual(plan.tokens_max));
+        let recall_tokens = recall_tokens.unwrap_or_else(|| default_recall_tokens(plan.tokens_max));
         if recall_tokens > plan.tokens_max / 2 {
             let problem = format!("at most half of the budget, {}", plan.tokens_max / 2);
             return Err(ServiceError::invalid("recall_tokens", problem));
@@ -136,23 +139,23 @@ impl Service {
         let tokenizer = plan.tokenizer;
         let tenant = &caller.scope.tenant;
         let first = SEARCH_BYTES + HELD_FOR_A_BYTE * (HEAD_BYTES + NEWEST_BYTES);
-        let mut room = Some(self.room(tenant, first).await?);
+        let mut room = Some(self.reserve_memory(tenant, first).await?);
         let head = match begin {
             Some(_) => Vec::new(),
-            None => self.head(&key, at, &plan.withdrawn).await?,
+            None => self.read_head(&key, at, &plan.withdrawn).await?,
         };
         let after_head = head.last().map_or(Position::ZERO, |event| event.position.plus(1));
         let start = begin.unwrap_or(after_head);
         let (mut from, mut chunk, mut bytes) = (at, NEWEST_EVENTS, 0);
         let (heads, mut events) = (head.len(), head);
-        let mut place = self.places.ask(&key.scope.tenant).await?;
+        let mut slot = self.compute.acquire(&key.scope.tenant).await?;
         loop {
-            self.computations.fit(tenant, &mut room, first + HELD_FOR_A_BYTE * bytes)?;
-            let read = Read {
+            self.computations.resize(tenant, &mut room, first + HELD_FOR_A_BYTE * bytes)?;
+            let read = ReadRequest {
                 range: Range::new(start, from),
                 events_max: chunk,
                 bytes_max: NEWEST_BYTES,
-                fill: Fill::Backward,
+                fill: FillDirection::Backward,
                 allow_gaps: false,
             };
             let slice = self.store.read(&key, read).await?;
@@ -162,60 +165,60 @@ impl Service {
             let (all, by) = (events, plan.clone());
             let build = move || (harness::window(&all, at, &by), all);
             let window;
-            (place, (window, events)) = place.run(build).await?;
+            (slot, (window, events)) = slot.run(build).await?;
             let more = from > start && events.len() < EVENTS_MAX && bytes < BYTES_MAX;
             if !(window.whole && more) {
-                drop(place);
+                drop(slot);
                 let view = WindowView { window, tokenizer, position: at, recall: None };
                 let of = (view, Arc::new(events), plan);
                 return self.with_recall(caller, session, recall, of, &mut room).await;
             }
-            place = place.give_way().await?;
+            slot = slot.yield_if_due().await?;
             chunk = chunk.saturating_mul(2);
         }
     }
 
     /// Rebuilds the window of the same events with recalled content, within the same budget. The
-    /// recalled content is taken from the part that the smaller window omits.
+    /// recalled content comes from the part that the smaller window omits.
     async fn with_recall(
         &self,
         caller: &Caller,
         session: &SessionId,
         (as_of, recall): (Option<Position>, (RecallFrom, usize)),
-        (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, WindowPlan),
-        room: &mut Option<Held>,
+        (mut view, events, mut plan): (WindowView, Arc<Vec<Event>>, WindowParameters),
+        room: &mut Option<Reservation>,
     ) -> ServiceResult<WindowView> {
         if recall.1 == 0 || recall.0 == RecallFrom::Nowhere || view.window.whole {
             return Ok(view);
         }
-        plan.recalled = Some(Recalled { text: String::new(), tokens: recall.1 });
-        let window = self.window_again(caller, view.position, &events, &plan).await?;
+        plan.recalled = Some(RecalledText { text: String::new(), tokens: recall.1 });
+        let window = self.rebuild_window(caller, view.position, &events, &plan).await?;
         let of = (&window, &events, &plan);
         view.recall = self.recall(caller, session, as_of, recall, of, room).await?;
         plan.recalled = view.recall.as_ref().and_then(|recall| recall.recalled.clone());
         if plan.recalled.is_some() {
-            view.window = self.window_again(caller, view.position, &events, &plan).await?;
+            view.window = self.rebuild_window(caller, view.position, &events, &plan).await?;
         }
         Ok(view)
     }
 
-    async fn window_again(
+    async fn rebuild_window(
         &self,
         caller: &Caller,
         at: Position,
         events: &Arc<Vec<Event>>,
-        plan: &WindowPlan,
+        plan: &WindowParameters,
     ) -> ServiceResult<Window> {
         let (events, plan) = (Arc::clone(events), plan.clone());
         let build = move || harness::window(&events, at, &plan);
-        self.computed_again(&caller.scope.tenant, build).await
+        self.compute_unlimited(&caller.scope.tenant, build).await
     }
 
-    fn window_plan(
+    fn plan_window(
         query: WindowCall,
         from: Option<Position>,
         room: usize,
-    ) -> ServiceResult<WindowPlan> {
+    ) -> ServiceResult<WindowParameters> {
         let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
@@ -223,59 +226,66 @@ impl Service {
         }
         check_count("transforms[]", query.transforms.len())?;
         let usual = match query.shape {
-            Shape::Anthropic => Tokenizer::Claude,
-            Shape::Events | Shape::OpenAi => Tokenizer::O200k,
+            WindowShape::Anthropic => Tokenizer::Claude,
+            WindowShape::Events | WindowShape::OpenAi => Tokenizer::O200k,
         };
-        Ok(WindowPlan {
+        Ok(WindowParameters {
             tokens_max,
             tokenizer: query.tokenizer.unwrap_or(usual),
             transforms: query.transforms,
             shape: query.shape,
             from: from.unwrap_or(Position::ZERO),
             recalled: None,
-            withdrawn: Withdrawn::default(),
+            withdrawn: WithdrawnRanges::default(),
         })
     }
 
     /// Returns the parts of a session withdrawn from the conversation as of a position.
-    async fn withdrawn(&self, key: &SessionKey, at: Position) -> ServiceResult<Withdrawn> {
+    async fn withdrawn_parts(
+        &self,
+        key: &SessionKey,
+        at: Position,
+    ) -> ServiceResult<WithdrawnRanges> {
         let info = self.store.info(key).await?;
-        match info.metadata.contains_key(&rewound()) {
-            false => Ok(Withdrawn::default()),
-            true if at == info.tail => self.peek_facts(key, |_, facts| facts.withdrawn()).await,
-            true => self.view_at(key, at, Facts::withdrawn).await,
+        match info.metadata.contains_key(&rewound_name()) {
+            false => Ok(WithdrawnRanges::default()),
+            true if at == info.tail => {
+                self.peek_facts(key, |_, facts| facts.withdrawn_ranges()).await
+            }
+            true => self.view_facts_at(key, at, Facts::withdrawn_ranges).await,
         }
     }
 
     /// Reads the first events, up to the user's first message that was not withdrawn, and the
     /// following ones until their calls have results.
-    async fn head(
+    async fn read_head(
         &self,
         key: &SessionKey,
         at: Position,
-        withdrawn: &Withdrawn,
+        withdrawn: &WithdrawnRanges,
     ) -> ServiceResult<Vec<Event>> {
         let mut from = Position::ZERO;
         let mut events;
         loop {
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(from, at),
                 events_max: HEAD_EVENTS,
                 bytes_max: HEAD_BYTES,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: false,
             };
             events = self.store.read(key, read).await?.events;
             let is_prompt = |event: &&Event| event.kind.as_str() == kinds::USER_MESSAGE;
             let first = events.iter().find(is_prompt).map(|event| event.position);
-            match first.and_then(|first| withdrawn.end_of(first)) {
+            match first.and_then(|first| withdrawn.end_of_range_at(first)) {
                 Some(end) => from = end,
                 None => break,
             }
         }
-        let said = events.iter().position(|event| event.kind.as_str() == kinds::USER_MESSAGE);
-        let told = |event: &&Event| event.kind.as_str() == kinds::SYSTEM_MESSAGE;
-        let mut end = said.map_or_else(|| events.iter().take_while(told).count(), |at| at + 1);
+        let prompt = events.iter().position(|event| event.kind.as_str() == kinds::USER_MESSAGE);
+        let is_system = |event: &&Event| event.kind.as_str() == kinds::SYSTEM_MESSAGE;
+        let mut end =
+            prompt.map_or_else(|| events.iter().take_while(is_system).count(), |at| at + 1);
         let mut open = 0_usize;
         for (at, event) in events.iter().enumerate().skip(end) {
             match event.kind.as_str() {
@@ -283,7 +293,7 @@ impl Service {
                 kind if kinds::is_result(kind) => open = open.saturating_sub(1),
                 _ => {}
             }
-            if open == 0 && said.is_some() {
+            if open == 0 && prompt.is_some() {
                 end = at + 1;
             }
         }

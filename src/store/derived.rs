@@ -31,20 +31,20 @@ impl fmt::Display for DerivedName {
 /// Events of one session that a derived file was made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeldEvents {
-    /// The session that wrote them.
+    /// Scope and id of the session that wrote the events.
     pub key: SessionKey,
-    /// Id of the session itself; another session may get its name later.
+    /// Hash of the session; a later session with the same id has another hash.
     pub hash: SessionHash,
-    /// Their positions.
+    /// Positions of the events.
     pub range: Range,
-    /// Value of [`Moved::rewritten`] before they were read.
+    /// Value of [`ChangedSession::rewritten`] before they were read.
     pub rewritten: u64,
 }
 
 impl HeldEvents {
     /// Returns true if it holds events of a session, at one of `positions` if these are given.
     #[must_use]
-    pub fn is_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
+    pub fn holds_events_of(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) -> bool {
         let (from, to) = (self.range.from.0, self.range.to.0);
         let any = |positions: &BTreeSet<u64>| positions.range(from..to).next().is_some();
         self.hash == session && positions.is_none_or(any)
@@ -54,9 +54,9 @@ impl HeldEvents {
 /// An existing derived file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DerivedFile {
-    /// Its name.
+    /// Random name, assigned by the store.
     pub name: DerivedName,
-    /// Name that the caller gave it.
+    /// Label that the caller assigned to it.
     pub label: Arc<[u8]>,
     /// Events that it was made from.
     pub holds: Arc<[HeldEvents]>,
@@ -67,32 +67,32 @@ pub struct DerivedFile {
 /// Progress of a caller in the changes of sessions; the default is before all of them. It is void
 /// after a restart of the store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Since {
+pub struct ChangesSeen {
     /// The change count that `number` belongs to; 0 is none.
     pub(super) epoch: u64,
     /// The last change that was returned.
     pub(super) number: u64,
     /// The last evicted session that was returned during the first walk over all of them.
-    pub(super) walked: Walked,
+    pub(super) walked: WalkProgress,
 }
 
-impl Since {
+impl ChangesSeen {
     /// Returns the number of the last change that was returned, as the engine counts them.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the progress after the changes up to that number.
+    /// Returns this progress, advanced to the change with that number.
     #[must_use]
-    pub fn to(self, number: u64) -> Self {
+    pub fn with_number(self, number: u64) -> Self {
         Self { number, ..self }
     }
 }
 
 /// Progress of the first walk over all sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) enum Walked {
+pub(super) enum WalkProgress {
     #[default]
     Begins,
     To(SessionKey),
@@ -102,12 +102,12 @@ pub(super) enum Walked {
 /// A session that changed: events were added, content was removed, or its stage changed. A session
 /// without a change may be returned as well.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Moved {
-    /// Its name.
+pub struct ChangedSession {
+    /// Scope and id of the session.
     pub key: SessionKey,
-    /// Id of the session itself.
+    /// Hash of the session; a later session with the same id has another hash.
     pub hash: SessionHash,
-    /// Its first own position: positions below it are its parent's.
+    /// First position that the session wrote itself: lower ones are its parent's.
     pub base: Position,
     /// The session that it is a fork of.
     pub parent: Option<SessionHash>,
@@ -117,7 +117,7 @@ pub struct Moved {
     pub created_at: Timestamp,
     /// [`super::SessionInfo::rewritten`].
     pub rewritten: u64,
-    /// Its workspace.
+    /// Workspace of the session, if it has one.
     pub workspace: Option<String>,
     /// True if it is archived.
     pub is_archived: bool,
@@ -127,14 +127,14 @@ pub struct Moved {
     pub is_damaged: bool,
 }
 
-/// Result of [`Derived::moved`].
+/// Result of [`Derived::list_changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Moves {
+pub struct ChangedSessions {
     /// The sessions, each in its current state.
-    pub sessions: Vec<Moved>,
+    pub sessions: Vec<ChangedSession>,
     /// Progress for the next call, once these are processed.
-    pub since: Since,
-    /// True if the next call returns more at once; else wait for [`Derived::moved_watch`].
+    pub since: ChangesSeen,
+    /// True if the next call returns more at once; else wait for [`Derived::watch_changes`].
     pub more: bool,
 }
 
@@ -145,8 +145,8 @@ pub trait Derived: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::NotOffered`].
-    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        Err(not_offered())
+    fn list_derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        Err(not_offered_error())
     }
 
     /// Stores bytes that were computed from the events of these sessions: durable on return, whole
@@ -163,7 +163,7 @@ pub trait Derived: Send + Sync {
         bytes: &'a [u8],
     ) -> StoreFuture<'a, DerivedName> {
         let _ = (label, holds, bytes);
-        async { Err(not_offered()) }.boxed()
+        async { Err(not_offered_error()) }.boxed()
     }
 
     /// Opens a derived file after checking all of it. It may read the whole file: call it where
@@ -177,7 +177,7 @@ pub trait Derived: Send + Sync {
     /// removed.
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         let _ = name;
-        Err(not_offered())
+        Err(not_offered_error())
     }
 
     /// Removes a derived file; an absent one is success. No file has its bytes afterwards, except
@@ -189,27 +189,27 @@ pub trait Derived: Send + Sync {
     /// flush or start.
     fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         let _ = name;
-        async { Err(not_offered()) }.boxed()
+        async { Err(not_offered_error()) }.boxed()
     }
 
-    /// Returns up to `limit` sessions of all scopes that changed since: all of them at first and
-    /// when the engine lost count, else the changed ones. Called again with the same progress, it
+    /// Returns up to `limit` sessions of all scopes: at first, and after the engine lost count, any
+    /// session, else those that changed after `since`. Called again with the same progress, it
     /// returns at least the same sessions. A store has one such caller.
     ///
     /// # Errors
     /// [`StoreError::NotOffered`].
-    fn moved(&self, since: Since, limit: usize) -> StoreFuture<'_, Moves> {
+    fn list_changes(&self, since: ChangesSeen, limit: usize) -> StoreFuture<'_, ChangedSessions> {
         let _ = (since, limit);
-        async { Err(not_offered()) }.boxed()
+        async { Err(not_offered_error()) }.boxed()
     }
 
-    /// Returns a watch that changes with a session that [`Self::moved`] has not returned since.
-    fn moved_watch(&self) -> watch::Receiver<u64> {
+    /// Returns a watch that fires when [`Self::list_changes`] has a changed session to return.
+    fn watch_changes(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
     }
 }
 
-fn not_offered() -> StoreError {
+fn not_offered_error() -> StoreError {
     StoreError::NotOffered { what: "derived files" }
 }
 

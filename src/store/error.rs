@@ -6,11 +6,11 @@ use std::io;
 use futures_util::future::BoxFuture;
 
 use crate::{
-    env::Short,
+    env::DiskShortage,
     event::{EventId, Position, Range, SessionId},
 };
 
-use super::Gap;
+use super::SessionGap;
 
 /// Result of a method of a store.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -24,19 +24,19 @@ pub enum StoreError {
     /// The scope has no such session.
     #[error("session \"{session}\" not found")]
     SessionNotFound {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
     },
-    /// The id is in use.
+    /// The session id is already in use.
     #[error("session {session} exists")]
     SessionExists {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
     },
     /// The session was deleted and its grace has not ended.
     #[error("session {session} was deleted{}", restore_hint(*.restorable))]
     SessionDeleted {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
         /// True if it can still be restored.
         restorable: bool,
@@ -44,19 +44,19 @@ pub enum StoreError {
     /// The session was idle for too long; it can be restored.
     #[error("session {session} has expired: it was idle for too long")]
     SessionExpired {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
     },
     /// An operator holds the session: it cannot be deleted.
     #[error("session {session} is held")]
     SessionHeld {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
     },
     /// The session is archived: it can be read, not written.
     #[error("session {session} is archived")]
     SessionArchived {
-        /// The requested session.
+        /// Id of the requested session.
         session: SessionId,
     },
     /// The expected position of a request is not the tail.
@@ -78,7 +78,7 @@ pub enum StoreError {
     /// Another writer has the lease of the session, and the write carried no token.
     #[error("session {session} is leased to another for up to {seconds} s")]
     LeaseHeld {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
         /// Seconds until the lease ends unless it is renewed.
         seconds: u64,
@@ -86,11 +86,10 @@ pub enum StoreError {
     /// The token is not that of the current lease.
     #[error("the lease of session {session} is lost: its time ran out, or another took it")]
     LeaseLost {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
     },
-    /// A known event id or batch key came with other content, or only some ids of a batch are
-    /// known.
+    /// A known event id or batch key was sent again with different content.
     #[error("{what} is known with other content")]
     IdempotencyConflict {
         /// The event id or batch key.
@@ -103,13 +102,13 @@ pub enum StoreError {
     KnownInPart {
         /// The first event that is known.
         known: EventId,
-        /// Its position.
+        /// Position of that event.
         position: Position,
     },
     /// The same event id occurs twice in one batch.
     #[error("event id {id} comes twice in one batch")]
     DuplicateEventId {
-        /// The id.
+        /// The repeated id.
         id: EventId,
     },
     /// The encoded batch exceeds the size of a frame.
@@ -123,17 +122,17 @@ pub enum StoreError {
     /// Acknowledged bytes of this session are damaged.
     #[error("session {session} is damaged in {} place(s)", gaps.len())]
     SessionDamaged {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
         /// The missing positions.
-        gaps: Vec<Gap>,
-        /// The tail.
+        gaps: Vec<SessionGap>,
+        /// Tail of the session.
         tail: Position,
     },
     /// Some positions of a fork are unreadable, because their writer was erased.
     #[error("positions {range} of session {session} were written by one that was erased")]
     PrefixErased {
-        /// The fork.
+        /// Id of the fork.
         session: SessionId,
         /// Requested positions that can no longer be read.
         range: Range,
@@ -147,13 +146,13 @@ pub enum StoreError {
     /// The store has no keys: it was created without one.
     #[error("the store is in plaintext: it has no keys")]
     Plaintext,
-    /// The store takes no writes.
+    /// The store accepts no writes.
     #[error("the store is read-only: {reason}")]
     ReadOnly {
         /// Cause of the rejection.
         reason: String,
     },
-    /// The queue of the store is full; nothing of the append was kept.
+    /// The queue of the store is full; nothing of the append was stored.
     #[error("too much waits to be stored")]
     Busy,
     /// The engine keeps its bytes on another host that does not respond; nothing was written. A
@@ -163,9 +162,9 @@ pub enum StoreError {
         /// Error of the connection.
         reason: String,
     },
-    /// No space or inode is left, or a file may not grow; nothing of the append was kept.
+    /// No space or inode is left, or a file may not grow; nothing of the append was stored.
     #[error("{}", full_message(*.0))]
-    DiskFull(Short),
+    DiskFull(DiskShortage),
     /// The request is accepted and durable; bytes that it removes are left in the storage.
     #[error(
         "the {what} is accepted and not finished, bytes are left in the storage: {doing}: {source}"
@@ -181,13 +180,13 @@ pub enum StoreError {
     /// A session is gone, or content of it was removed, since a derived file was made from it.
     #[error("session {session} is not what it was when it was read: read it again")]
     Outdated {
-        /// The session.
+        /// Id of the session.
         session: SessionId,
     },
     /// A derived file is missing, or is not what was stored.
     #[error("a derived file is lost: {reason}")]
     DerivedLost {
-        /// The finding, for the operator.
+        /// Description of the damage, for the operator.
         reason: String,
     },
     /// The request exceeds a limit of the store.
@@ -195,16 +194,16 @@ pub enum StoreError {
     TooMuch {
         /// Kind of the limit.
         what: &'static str,
-        /// The limit.
+        /// Maximum number allowed.
         max: usize,
     },
     /// This engine does not support the operation.
     #[error("this engine does not offer {what}")]
     NotOffered {
-        /// The requested operation.
+        /// Name of the requested operation, for the message.
         what: &'static str,
     },
-    /// Another read or write error; nothing of an append was kept.
+    /// Another read or write error; nothing of an append was stored.
     #[error("{doing}: {source}")]
     Io {
         /// The operation that failed.
@@ -215,10 +214,10 @@ pub enum StoreError {
 }
 
 /// Returns the message for full storage.
-fn full_message(short: Short) -> &'static str {
+fn full_message(short: DiskShortage) -> &'static str {
     match short {
-        Short::Space => "the storage is full, or a limit of file sizes is met",
-        Short::Inodes => "the storage is full: no inode is free",
+        DiskShortage::Space => "the storage is full, or a limit of file sizes is met",
+        DiskShortage::Inodes => "the storage is full: no inode is free",
     }
 }
 

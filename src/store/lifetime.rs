@@ -25,8 +25,8 @@ pub fn micros(duration: Duration) -> i64 {
 
 /// State of the count that a store keeps across a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CountState {
-    /// The count.
+pub struct LifetimeClockState {
+    /// The counted time.
     pub counted: Timestamp,
     /// The latest wall time seen; a step back of more than a day resets it.
     pub seen: Timestamp,
@@ -36,44 +36,44 @@ pub struct CountState {
 /// across a stop by how far the wall clock exceeds every earlier reading, up to a day. A wall clock
 /// that jumps by years does not move it, so nothing measured by it ends early. It may end late:
 /// time a machine slept, or was off for longer than a day, does not count.
-pub struct Count(Mutex<Anchor>);
+pub struct LifetimeClock(Mutex<ClockReadings>);
 
 /// Readings of the clocks at one moment.
-struct Anchor {
+struct ClockReadings {
     counted: i64,
     wall: i64,
     monotonic: i64,
     /// The largest count returned.
     latest: i64,
     seen: i64,
-    /// The count that is left after a crash.
+    /// Count stored last: the one that is left after a crash.
     kept: i64,
     /// Offsets of the wall clock from the count, one for each stretch between two jumps: the count
     /// at its start, and the offset. The oldest first, never empty.
     stretches: Vec<(i64, i64)>,
 }
 
-impl Count {
+impl LifetimeClock {
     /// Continues a count from its stored state; `before` has earlier counts with the wall time at
     /// each, the oldest first.
     #[must_use]
-    pub fn resume(clock: &dyn Clock, told: CountState, before: &[(i64, i64)]) -> Self {
+    pub fn resume(clock: &dyn Clock, stored: LifetimeClockState, before: &[(i64, i64)]) -> Self {
         let wall = clock.now().0;
-        let off = wall.saturating_sub(told.seen.0);
+        let off = wall.saturating_sub(stored.seen.0);
         let believed = if (0..=OFF_MICROS_MAX).contains(&off) { off } else { 0 };
-        let counted = told.counted.0.saturating_add(believed);
+        let counted = stored.counted.0.saturating_add(believed);
         let mut stretches = Vec::new();
         for (counted, wall) in before.iter().copied().chain([(counted, wall)]) {
             record_jump(&mut stretches, counted, wall);
         }
-        let anchor = Anchor {
+        let anchor = ClockReadings {
             stretches,
             counted,
             wall,
             monotonic: micros(clock.monotonic()),
             latest: counted,
-            seen: believed_wall_time(told.seen.0, wall),
-            kept: told.counted.0,
+            seen: believed_wall_time(stored.seen.0, wall),
+            kept: stored.counted.0,
         };
         Self(Mutex::new(Rank::LAST, anchor))
     }
@@ -82,19 +82,19 @@ impl Count {
     #[must_use]
     pub fn begin(clock: &dyn Clock) -> Self {
         let now = clock.now();
-        Self::resume(clock, CountState { counted: now, seen: now }, &[])
+        Self::resume(clock, LifetimeClockState { counted: now, seen: now }, &[])
     }
 
     /// Returns the earliest wall time within the last `micros` of the count: records written since
     /// then have no earlier time, regardless of clock jumps.
     #[must_use]
-    pub fn earliest(&self, clock: &dyn Clock, micros: i64) -> Timestamp {
+    pub fn earliest_wall_time(&self, clock: &dyn Clock, micros: i64) -> Timestamp {
         let from = self.now(clock).0.saturating_sub(micros);
         let stretches = &mut self.anchor().stretches;
         let over = stretches.partition_point(|(start, _)| *start <= from).saturating_sub(1);
         stretches.drain(..over);
-        let said = stretches.iter().map(|(start, ahead)| from.max(*start).saturating_add(*ahead));
-        Timestamp(said.min().unwrap_or(from))
+        let times = stretches.iter().map(|(start, ahead)| from.max(*start).saturating_add(*ahead));
+        Timestamp(times.min().unwrap_or(from))
     }
 
     /// Returns the time counted so far.
@@ -105,7 +105,7 @@ impl Count {
 
     /// Returns its state, to be stored.
     #[must_use]
-    pub fn state(&self, clock: &dyn Clock) -> CountState {
+    pub fn state(&self, clock: &dyn Clock) -> LifetimeClockState {
         let (wall, monotonic) = (clock.now().0, micros(clock.monotonic()));
         let mut anchor = self.anchor();
         let walked = wall.saturating_sub(anchor.wall);
@@ -118,22 +118,22 @@ impl Count {
             (anchor.counted, anchor.wall, anchor.monotonic) = (counted, wall, monotonic);
             record_jump(&mut anchor.stretches, counted, wall);
         }
-        CountState { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
+        LifetimeClockState { counted: Timestamp(anchor.latest), seen: Timestamp(anchor.seen) }
     }
 
     /// Records that this state was stored.
-    pub fn keep(&self, told: CountState) {
-        self.anchor().kept = told.counted.0;
+    pub fn mark_stored(&self, stored: LifetimeClockState) {
+        self.anchor().kept = stored.counted.0;
     }
 
     /// Returns the microseconds that a crash would lose.
     #[must_use]
-    pub fn at_stake(&self, clock: &dyn Clock) -> i64 {
+    pub fn unstored_micros(&self, clock: &dyn Clock) -> i64 {
         let counted = self.now(clock).0;
         counted.saturating_sub(self.anchor().kept)
     }
 
-    fn anchor(&self) -> MutexGuard<'_, Anchor> {
+    fn anchor(&self) -> MutexGuard<'_, ClockReadings> {
         self.0.lock()
     }
 }

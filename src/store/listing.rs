@@ -15,14 +15,14 @@ pub const ENDED_KEY: &str = "import.ended_at";
 pub const TAIL_KEY: &str = "import.tail";
 
 impl SessionInfo {
-    fn time(&self, name: &str) -> Option<Timestamp> {
+    fn metadata_time(&self, name: &str) -> Option<Timestamp> {
         self.metadata.get(name).and_then(|at| Timestamp::parse(at))
     }
 
     /// Returns when its work began: for an imported session, in the program that recorded it.
     #[must_use]
     pub fn began_at(&self) -> Timestamp {
-        self.time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
+        self.metadata_time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
     }
 
     /// Returns when it was last worked in: for one only imported, in the program that recorded it.
@@ -30,13 +30,13 @@ impl SessionInfo {
     pub fn worked_at(&self) -> Timestamp {
         let is_imported =
             self.metadata.get(TAIL_KEY).is_some_and(|tail| *tail == self.tail.to_string());
-        let ended = self.time(ENDED_KEY).filter(|_| is_imported);
+        let ended = self.metadata_time(ENDED_KEY).filter(|_| is_imported);
         ended.map_or(self.updated_at, |ended| ended.min(self.updated_at))
     }
 }
 
 /// Sort key of a session in a listing: the time of the order, and its id.
-pub type Place = (Timestamp, SessionId);
+pub type ListingKey = (Timestamp, SessionId);
 
 /// A condition on the record of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ impl Criterion {
 
     /// Returns true if a session meets the condition.
     #[must_use]
-    pub fn holds(&self, info: &SessionInfo) -> bool {
+    pub fn matches(&self, info: &SessionInfo) -> bool {
         let value = |name: &String| info.metadata.get(name);
         match self {
             Self::Archived => info.archived_at.is_some(),
@@ -88,9 +88,9 @@ impl Criterion {
             Self::Contains(name, text) => value(name).is_some_and(|value| value.contains(text)),
             Self::UpdatedFrom(from) => info.updated_at >= *from,
             Self::BeganFrom(from) => info.began_at() >= *from,
-            Self::All(all) => all.iter().all(|one| one.holds(info)),
-            Self::Any(any) => any.iter().any(|one| one.holds(info)),
-            Self::Not(one) => !one.holds(info),
+            Self::All(all) => all.iter().all(|one| one.matches(info)),
+            Self::Any(any) => any.iter().any(|one| one.matches(info)),
+            Self::Not(one) => !one.matches(info),
         }
     }
 }
@@ -126,7 +126,7 @@ pub struct Listing {
     /// True to count all selected sessions: a page examines every session then.
     pub count: bool,
     /// End of the previous page.
-    pub after: Option<Place>,
+    pub after: Option<ListingKey>,
     /// Order of the sessions.
     pub order: ListingOrder,
     /// True for the oldest first.
@@ -139,7 +139,7 @@ pub struct Listing {
     pub created_from: Option<Timestamp>,
     /// Latest creation time, exclusive.
     pub created_to: Option<Timestamp>,
-    /// Only sessions that meet it.
+    /// Only sessions that meet this condition.
     pub only: Option<Criterion>,
 }
 
@@ -147,7 +147,7 @@ impl Default for Listing {
     fn default() -> Self {
         Self {
             limit: 100,
-            looks: limits::LISTED_LOOKS_MAX,
+            looks: limits::LIST_EXAMINED_MAX,
             skip: 0,
             count: false,
             after: None,
@@ -164,35 +164,35 @@ impl Default for Listing {
 
 /// A page of listed sessions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListingPage {
     /// The sessions, in the requested order.
     pub sessions: Vec<SessionInfo>,
     /// Start of the next page as its [`Listing::after`]; `None` on the last page.
-    pub next: Option<Place>,
+    pub next: Option<ListingKey>,
     /// Number of selected sessions on all pages; only for a [`Listing::count`].
     pub selected: usize,
 }
 
 /// A page that is being filled by an engine.
-pub struct Filling<'a> {
+pub struct ListingPageBuilder<'a> {
     listing: &'a Listing,
-    page: Listed,
+    page: ListingPage,
     looked: usize,
-    last: Option<Place>,
+    last: Option<ListingKey>,
 }
 
-impl<'a> Filling<'a> {
+impl<'a> ListingPageBuilder<'a> {
     /// Creates an empty page.
     #[must_use]
     pub fn new(listing: &'a Listing) -> Self {
-        Self { listing, page: Listed::default(), looked: 0, last: None }
+        Self { listing, page: ListingPage::default(), looked: 0, last: None }
     }
 
-    /// Examines the next session in [`Listing::looking_order`], which may no longer exist. Returns
-    /// true if the page needs another.
-    pub fn look(&mut self, place: Place, info: Option<SessionInfo>) -> bool {
+    /// Examines the next session in the order of [`Listing::compare_by_creation`]; `info` is `None`
+    /// if it no longer exists. Returns true if the page needs another.
+    pub fn examine(&mut self, place: ListingKey, info: Option<SessionInfo>) -> bool {
         let (listing, is_by_work) = (self.listing, self.listing.order == ListingOrder::Worked);
-        if self.looked == listing.looks_max() {
+        if self.looked == listing.examined_max() {
             self.page.next = self.last.take().filter(|_| !is_by_work);
             return false;
         }
@@ -204,7 +204,7 @@ impl<'a> Filling<'a> {
         if is_by_work {
             sessions.push(info);
             if sessions.len() > limit.saturating_add(1).saturating_mul(4) {
-                listing.keep_first_worked(sessions);
+                listing.keep_page_and_next(sessions);
             }
             return true;
         }
@@ -222,13 +222,13 @@ impl<'a> Filling<'a> {
 
     /// Returns the filled page.
     #[must_use]
-    pub fn page(mut self) -> Listed {
+    pub fn into_page(mut self) -> ListingPage {
         if self.listing.order == ListingOrder::Worked {
             let sessions = &mut self.page.sessions;
-            self.listing.keep_first_worked(sessions);
+            self.listing.keep_page_and_next(sessions);
             if sessions.len() > self.listing.limit {
                 sessions.truncate(self.listing.limit);
-                self.page.next = sessions.last().map(worked_place);
+                self.page.next = sessions.last().map(work_sort_key);
             }
         }
         self.page
@@ -236,14 +236,14 @@ impl<'a> Filling<'a> {
 }
 
 /// Returns the sort key of a session in the order of work.
-fn worked_place(info: &SessionInfo) -> Place {
+fn work_sort_key(info: &SessionInfo) -> ListingKey {
     (info.worked_at(), info.key.session.clone())
 }
 
 impl Listing {
     /// Returns the maximum number of sessions examined for a page.
     #[must_use]
-    pub fn looks_max(&self) -> usize {
+    pub fn examined_max(&self) -> usize {
         if self.count {
             return usize::MAX;
         }
@@ -253,40 +253,34 @@ impl Listing {
 
     /// Compares sessions in the order in which an engine examines them, by their creation.
     #[must_use]
-    pub fn looking_order(&self, a: (Timestamp, &str), b: (Timestamp, &str)) -> Ordering {
+    pub fn compare_by_creation(&self, a: (Timestamp, &str), b: (Timestamp, &str)) -> Ordering {
         let is_ascending = self.ascending && self.order == ListingOrder::Created;
         if is_ascending { a.cmp(&b) } else { b.cmp(&a) }
     }
 
     /// Sorts by work, and keeps the sessions of the page and the one after it.
-    fn keep_first_worked(&self, sessions: &mut Vec<SessionInfo>) {
+    fn keep_page_and_next(&self, sessions: &mut Vec<SessionInfo>) {
         if self.ascending {
-            sessions.sort_by_cached_key(worked_place);
+            sessions.sort_by_cached_key(work_sort_key);
         } else {
-            sessions.sort_by_cached_key(|info| Reverse(worked_place(info)));
+            sessions.sort_by_cached_key(|info| Reverse(work_sort_key(info)));
         }
         sessions.truncate(self.limit.saturating_add(1));
     }
 
-    /// Returns true if a session that [`Self::admits`] is selected by its whole record.
+    /// Returns true if a session that passed [`Self::may_select`] is selected by its whole record.
     fn is_selected(&self, info: &SessionInfo) -> bool {
         let after = self.after.as_ref().filter(|_| self.order == ListingOrder::Worked);
         after.is_none_or(|after| {
-            let place = worked_place(info);
+            let place = work_sort_key(info);
             if self.ascending { place > *after } else { place < *after }
-        }) && self.only.as_ref().is_none_or(|only| only.holds(info))
+        }) && self.only.as_ref().is_none_or(|only| only.matches(info))
     }
 
-    /// Returns true if a session of the scope may belong on the page: it is examined.
+    /// Returns true if a session of the scope with these fields may belong on the page: it is
+    /// examined.
     #[must_use]
-    pub fn admits(&self, info: &SessionInfo) -> bool {
-        let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
-        self.takes(info.created_at, id, workspace, info.archived_at.is_some())
-    }
-
-    /// Is [`Self::admits`] for an engine that has not built a [`SessionInfo`].
-    #[must_use]
-    pub fn takes(
+    pub fn may_select(
         &self,
         created_at: Timestamp,
         session: &str,
@@ -295,7 +289,7 @@ impl Listing {
     ) -> bool {
         let after = self.after.as_ref().filter(|_| self.order == ListingOrder::Created);
         after.is_none_or(|(time, last)| {
-            self.looking_order((created_at, session), (*time, last.as_str())).is_gt()
+            self.compare_by_creation((created_at, session), (*time, last.as_str())).is_gt()
         }) && self.workspace.as_deref().is_none_or(|name| workspace == Some(name))
             && (self.include_archived || !archived)
             && self.created_from.is_none_or(|from| created_at >= from)

@@ -7,7 +7,8 @@ use std::io;
 use futures_util::FutureExt;
 
 use super::{
-    Backup, FilePart, KeyReport, Recovery, Repaired, StoreError, StoreFuture, StoreResult, Verified,
+    BackupInfo, FilePart, KeyReport, Recovery, RepairResult, StoreError, StoreFuture, StoreResult,
+    VerifyResult,
 };
 use crate::event::SessionKey;
 
@@ -17,39 +18,39 @@ pub trait Maintain: Send + Sync {
     /// Runs [`super::Store::verify`] on every session of every scope.
     ///
     /// # Errors
-    /// Those of [`super::Store::verify`]; [`StoreError::NotOffered`] by an engine that does not
+    /// Errors of [`super::Store::verify`]; [`StoreError::NotOffered`] by an engine that does not
     /// list scopes.
-    fn verify_scopes(&self) -> StoreFuture<'_, Verified> {
+    fn verify_scopes(&self) -> StoreFuture<'_, VerifyResult> {
         Box::pin(async { Err(StoreError::NotOffered { what: "a verification of all scopes" }) })
     }
 
-    /// Passes a copy of the store as of one moment to `take`, concurrently with writers. It takes
-    /// as long as `take` needs for the parts: call it where blocking is allowed.
+    /// Passes a copy of the store as of one moment to `sink`, concurrently with writers. It takes
+    /// as long as `sink` needs for the parts: call it where blocking is allowed.
     ///
     /// # Errors
-    /// Errors of the storage and of `take`; [`StoreError::NotOffered`] by an engine that has its
+    /// Errors of the storage and of `sink`; [`StoreError::NotOffered`] by an engine that has its
     /// own backup tools.
-    fn backup(&self, take: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<Backup> {
-        let _ = take;
+    fn backup(&self, sink: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<BackupInfo> {
+        let _ = sink;
         Err(StoreError::NotOffered { what: "a backup" })
     }
 
-    /// Lists the damage of a session; with `accept` gives it up for good: the loss is recorded, its
+    /// Lists the damage of a session; with `accept`, accepts the loss for good: it is recorded, its
     /// positions remain gaps, and appends continue after them. Copies are made first.
     ///
     /// # Errors
     /// [`StoreError::SessionNotFound`], and those of an append.
-    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, Repaired> {
+    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, RepairResult> {
         let _ = (key, accept);
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }
 
-    /// Lists the damage that belongs to no session and makes the store read-only; with `accept`
-    /// gives it up and makes the store writable again. Copies are made first.
+    /// Lists the damage that belongs to no session and makes the store read-only; with `accept`,
+    /// accepts the loss and makes the store writable again. Copies are made first.
     ///
     /// # Errors
-    /// Those of the engine.
-    fn repair_store(&self, accept: bool) -> StoreFuture<'_, Repaired> {
+    /// Errors of the engine.
+    fn repair_store(&self, accept: bool) -> StoreFuture<'_, RepairResult> {
         let _ = accept;
         async { Err(StoreError::NotOffered { what: "repairs" }) }.boxed()
     }

@@ -14,19 +14,23 @@ use std::io;
 
 use futures_util::future::BoxFuture;
 
-pub use derived::{Derived, DerivedFile, DerivedName, HeldEvents, Mapped, Moved, Moves, Since};
+pub use derived::{
+    ChangedSession, ChangedSessions, ChangesSeen, Derived, DerivedFile, DerivedName, HeldEvents,
+    Mapped,
+};
 pub use error::{StoreError, StoreFuture, StoreResult};
 pub use listing::{
-    BEGAN_KEY, Criterion, ENDED_KEY, Filling, Listed, Listing, ListingOrder, Place, TAIL_KEY,
-    is_hex_id,
+    BEGAN_KEY, Criterion, ENDED_KEY, Listing, ListingKey, ListingOrder, ListingPage,
+    ListingPageBuilder, TAIL_KEY, is_hex_id,
 };
 pub use maintain::Maintain;
 pub use rules::Lifetimes;
 pub use values::{
-    Aging, Appended, Backup, Change, Family, FilePart, Fill, ForkPoint, Gap, Head, Health, Keeps,
-    KeyReport, LastCheckpoint, Lease, LeaseCall, NewSession, Notes, PlacedEvent, Read, Receipt,
-    Recovery, Relative, Repaired, Scrub, SessionInfo, Slice, Stage, Survival, Swept, TenantUsage,
-    Verified, Watch, Work,
+    AppendResult, BackupInfo, ChainReceipt, ExpiringSession, Family, FilePart, FillDirection,
+    ForkPoint, Health, KeepReason, KeyReport, LastCheckpoint, LeaseCall, NewSession, NotesQuery,
+    PlacedEvent, ReadRequest, ReceiptState, Recovery, RelatedSession, RepairResult, ScrubResult,
+    SessionGap, SessionInfo, SessionLease, SessionUpdate, Slice, Stage, Survival, SweepResult,
+    TenantUsage, VerifyResult, Watch, WorkState,
 };
 
 pub use crate::event::KeyId;
@@ -51,19 +55,23 @@ pub trait Store: Maintain + Derived {
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> StoreFuture<'a, (SessionInfo, Appended)>;
+    ) -> StoreFuture<'a, (SessionInfo, AppendResult)>;
 
     /// Appends a batch, all or nothing. Order of checks: idempotency, lease, precondition, limits.
     ///
     /// # Errors
     /// Any [`StoreError`]; after `OutcomeUnknown` a retry with the same ids or key is safe.
-    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended>;
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, AppendResult>;
 
     /// Changes the properties of a session.
     ///
     /// # Errors
     /// Any [`StoreError`].
-    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo>;
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: SessionUpdate,
+    ) -> StoreFuture<'a, SessionInfo>;
 
     /// Returns the description of a session.
     ///
@@ -75,19 +83,19 @@ pub trait Store: Maintain + Derived {
     /// or the session does not exist.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     fn workspace<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Option<String>>;
 
     /// Returns the description of a session for a caller that uses it: its idle time starts again.
     /// A listing or a verification does not use it, and does not call this.
     /// # Errors
-    /// Those of [`Self::info`], and [`StoreError::SessionExpired`].
-    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
+    /// Errors of [`Self::info`], and [`StoreError::SessionExpired`].
+    fn use_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo>;
 
     /// Returns up to `limit` of a session's ancestors, and of its forks.
     ///
     /// # Errors
-    /// Those of [`Self::info`].
+    /// Errors of [`Self::info`].
     fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family>;
 
     /// Returns a page of the sessions of a scope, without opening one. It yields to other tasks,
@@ -95,15 +103,15 @@ pub trait Store: Maintain + Derived {
     /// than its limit, or none, and be followed by another.
     ///
     /// # Errors
-    /// Those of the engine.
-    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed>;
+    /// Errors of the engine.
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, ListingPage>;
 
     /// Stores a note of a session durably. One that a caller requested needs the token of the
     /// lease, unless it is a cursor.
     ///
     /// # Errors
-    /// Those of [`Self::append`].
-    fn note<'a>(
+    /// Errors of [`Self::append`].
+    fn write_note<'a>(
         &'a self,
         key: &'a SessionKey,
         fence: Option<Fence>,
@@ -113,8 +121,8 @@ pub trait Store: Maintain + Derived {
     /// Returns notes of a session, the oldest first; unreadable ones are omitted.
     ///
     /// # Errors
-    /// Those of [`Self::read`], damage aside.
-    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>>;
+    /// Errors of [`Self::read`], except damage.
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: NotesQuery) -> StoreFuture<'a, Vec<Note>>;
 
     /// Takes, renews or releases the lease of a session; the result is durable.
     ///
@@ -124,14 +132,14 @@ pub trait Store: Maintain + Derived {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> StoreFuture<'a, (Lease, SessionInfo)>;
+    ) -> StoreFuture<'a, (SessionLease, SessionInfo)>;
 
     /// Returns up to `limit` sessions of a scope on which a caller began work and did not finish
     /// it, the last written first.
     ///
     /// # Errors
-    /// Those of the engine.
-    fn unfinished<'a>(
+    /// Errors of the engine.
+    fn list_unfinished<'a>(
         &'a self,
         scope: &'a Scope,
         workspace: Option<&'a str>,
@@ -142,20 +150,20 @@ pub trait Store: Maintain + Derived {
     /// were written to at or after `since`.
     ///
     /// # Errors
-    /// Those of the engine.
-    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>>;
+    /// Errors of the engine.
+    fn list_unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>>;
 
     /// Reads a slice of a session, never past the durable point.
     ///
     /// # Errors
     /// [`StoreError::SessionDamaged`] with the missing positions, and [`StoreError::PrefixErased`]
     /// with the erased positions of a fork's ancestors, unless the read allows gaps.
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice>;
+    fn read<'a>(&'a self, key: &'a SessionKey, read: ReadRequest) -> StoreFuture<'a, Slice>;
 
     /// Returns the position of the event with that id.
     ///
     /// # Errors
-    /// Those of [`Self::read`].
+    /// Errors of [`Self::read`].
     fn find<'a>(
         &'a self,
         key: &'a SessionKey,
@@ -165,13 +173,13 @@ pub trait Store: Maintain + Derived {
     /// Returns the position of the first event processed at or after `time`, else the tail.
     ///
     /// # Errors
-    /// Those of [`Self::read`].
+    /// Errors of [`Self::read`].
     fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position>;
 
     /// Returns a watch on the durable tail of a session.
     ///
     /// # Errors
-    /// Those of [`Self::info`].
+    /// Errors of [`Self::info`].
     fn watch<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Watch>;
 
     /// Reads every frame of one session, or of all of a scope, and checks checksums and chains.
@@ -182,17 +190,17 @@ pub trait Store: Maintain + Derived {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> StoreFuture<'a, Verified>;
+    ) -> StoreFuture<'a, VerifyResult>;
 
     /// Runs [`Self::verify`] on one session, and compares its state with an earlier receipt.
     ///
     /// # Errors
-    /// Those of [`Self::verify`].
+    /// Errors of [`Self::verify`].
     fn verify_head<'a>(
         &'a self,
         key: &'a SessionKey,
-        expected: Receipt,
-    ) -> StoreFuture<'a, (Verified, Head)>;
+        expected: ChainReceipt,
+    ) -> StoreFuture<'a, (VerifyResult, ReceiptState)>;
 
     /// Makes a session unreadable for good, even if files still hold its bytes, unlike a deletion,
     /// which hides it. Its id returns [`StoreError::SessionDeleted`] until the grace of a deletion
@@ -208,9 +216,9 @@ pub trait Store: Maintain + Derived {
     /// Returns the position of the event; `None` when the session has none of that id.
     ///
     /// # Errors
-    /// Those of [`Self::read`], [`StoreError::SessionHeld`], and those of an append. After an error
-    /// the body may be left in a file, and is not served once the redaction is durable; a retry
-    /// removes it.
+    /// Errors of [`Self::read`], [`StoreError::SessionHeld`], and those of an append. After an
+    /// error the body may be left in a file, and is not served once the redaction is durable; a
+    /// retry removes it.
     fn redact<'a>(
         &'a self,
         key: &'a SessionKey,
@@ -227,26 +235,30 @@ pub trait Store: Maintain + Derived {
     fn lifetimes(&self) -> Lifetimes;
 
     /// Returns the time that idleness is measured by: wall time without clock jumps.
-    fn counted(&self) -> Timestamp;
+    fn counted_time(&self) -> Timestamp;
 
     /// Expires sessions that were not used for too long, and removes the files of those whose grace
     /// has ended: a bounded number in each round, which continues where the previous one stopped.
     ///
     /// # Errors
-    /// Those of the engine; files that could not be removed stay for the next round.
-    fn sweep(&self) -> StoreFuture<'_, Swept>;
+    /// Errors of the engine; files that could not be removed stay for the next round.
+    fn sweep(&self) -> StoreFuture<'_, SweepResult>;
 
     /// Returns up to `limit` sessions of a scope with a known end, the soonest first. Changes
     /// nothing.
     ///
     /// # Errors
-    /// Those of the engine.
-    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>>;
+    /// Errors of the engine.
+    fn list_aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<ExpiringSession>>;
 
     /// Returns the usage of a tenant, counted session by session, without that of one user.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// Errors of the engine.
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage>;
 
     /// Returns the current health of the store.
@@ -258,7 +270,7 @@ pub trait Store: Maintain + Derived {
     ///
     /// # Errors
     /// The last error of `make`.
-    fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+    fn with_reserved_space(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
         make()
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::KeyId;
 use crate::{
-    env::Short,
+    env::DiskShortage,
     event::{
         Batch, BatchKey, Event, EventId, Fence, Lsn, Position, Range, SessionId, SessionKey,
         Timestamp,
@@ -17,7 +17,7 @@ use crate::{
 /// Properties that a caller gives a new session.
 #[derive(Clone, Debug, Default)]
 pub struct NewSession {
-    /// The client's id for it; the store mints an unguessable one when absent.
+    /// Id chosen by the client; if omitted, the store mints an unguessable one.
     pub id: Option<SessionId>,
     /// Title, one line.
     pub title: Option<String>,
@@ -48,17 +48,17 @@ impl NewSession {
 /// A position of another session of the same scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForkPoint {
-    /// The session.
+    /// Id of the session.
     pub session: SessionId,
     /// Position below which both share all events.
     pub at: Position,
 }
 
 impl ForkPoint {
-    /// Returns true if `again` may repeat the request for a fork at `first`: a point counted from
-    /// the end has moved on by then.
+    /// Returns true if `again` may be a retry of the request for a fork at `first`: a point counted
+    /// from the end has moved on by then.
     #[must_use]
-    pub fn repeats(first: Option<&Self>, again: Option<&Self>) -> bool {
+    pub fn may_repeat(first: Option<&Self>, again: Option<&Self>) -> bool {
         match (first, again) {
             (Some(first), Some(again)) => first.session == again.session && first.at <= again.at,
             (first, again) => first == again,
@@ -68,7 +68,7 @@ impl ForkPoint {
 
 /// A change of a session's properties. `None` leaves a field; an inner `None` clears it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
+pub struct SessionUpdate {
     /// New title.
     pub title: Option<Option<String>>,
     /// Metadata pairs to set, or to remove.
@@ -87,7 +87,7 @@ pub struct Change {
     pub restore: bool,
 }
 
-impl Change {
+impl SessionUpdate {
     /// Returns the bytes of the client's texts in it.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
@@ -97,18 +97,18 @@ impl Change {
     }
 }
 
-/// Description of a session; listing needs no more.
+/// Description of a session, sufficient for a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// Its scope and id.
+    /// Scope and id of the session.
     pub key: SessionKey,
     /// Title, one line.
     pub title: Option<String>,
     /// Metadata pairs of the client.
     pub metadata: BTreeMap<String, String>,
-    /// Its workspace.
+    /// Workspace of the session, if it has one.
     pub workspace: Option<String>,
-    /// Its own retention, idle seconds.
+    /// Retention of this session in idle seconds, if it has its own.
     pub ttl_seconds: Option<u64>,
     /// Time of its creation.
     pub created_at: Timestamp,
@@ -118,12 +118,12 @@ pub struct SessionInfo {
     pub archived_at: Option<Timestamp>,
     /// Start of its hold.
     pub held_at: Option<Timestamp>,
-    /// Time of the last use, by the store's count of time: see [`super::Store::counted`].
+    /// Time of the last use, by the store's count of time: see [`super::Store::counted_time`].
     pub used_at: Timestamp,
     /// The position the next event will get; everything below it is durable.
     pub tail: Position,
     /// Position and chain value after the last durable event.
-    pub receipt: Receipt,
+    pub receipt: ChainReceipt,
     /// Bytes of its own records before compression.
     pub bytes: u64,
     /// Number of its own redacted events, counted as soon as a redaction is durable, and of its
@@ -131,23 +131,23 @@ pub struct SessionInfo {
     /// count removals from the sessions that it reads from.
     pub rewritten: u64,
     /// Damaged ranges; empty if the session is intact.
-    pub damage: Vec<Gap>,
+    pub damage: Vec<SessionGap>,
     /// State of the work on it.
-    pub work: Work,
+    pub work: WorkState,
     /// The point it continues from, if it is a fork.
     pub forked_from: Option<ForkPoint>,
 }
 
 /// Proof of acknowledged events: the chain value after the event before `position`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receipt {
-    /// The tail when the receipt was given.
+pub struct ChainReceipt {
+    /// Tail of the session when the receipt was issued.
     pub position: Position,
     /// The chain value at that position.
     pub chain: [u8; 32],
 }
 
-impl Receipt {
+impl ChainReceipt {
     /// Parses `POSITION:CHAIN`, the chain value as 64 hex digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
@@ -167,7 +167,7 @@ impl Receipt {
 
 /// State of a session compared with a receipt that was kept outside of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Head {
+pub enum ReceiptState {
     /// Every event that the receipt covers exists, in its order.
     Holds,
     /// The session is shorter: an earlier state was restored.
@@ -186,7 +186,7 @@ pub enum Head {
 
 /// Result of an append; the events are durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Appended {
+pub struct AppendResult {
     /// One per event of the batch, in its order: id, position and time as stored.
     pub events: Vec<PlacedEvent>,
     /// Position of the batch's first event (the tail for an empty batch).
@@ -194,7 +194,7 @@ pub struct Appended {
     /// The tail after the batch.
     pub next_position: Position,
     /// Proof of the append.
-    pub receipt: Receipt,
+    pub receipt: ChainReceipt,
     /// True if the batch was known and nothing was written.
     pub repeated: bool,
 }
@@ -202,28 +202,28 @@ pub struct Appended {
 /// Id and position of a stored event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedEvent {
-    /// Its id, provided by the client or minted.
+    /// Id of the event, provided by the client or minted.
     pub id: EventId,
-    /// Its position.
+    /// Position in its session.
     pub position: Position,
-    /// The store's time of it.
+    /// Time at which the store processed it.
     pub processed_at: Timestamp,
 }
 
 /// A damaged or erased part of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct SessionGap {
     /// Positions that cannot be read.
     pub range: Range,
-    /// The finding, for the operator.
+    /// Description of the damage, for the operator.
     pub reason: String,
-    /// Time at which an operator gave it up: it stays listed and no longer blocks a request.
+    /// Time at which an operator accepted the loss: it stays listed and no longer blocks a request.
     pub accepted_at: Option<Timestamp>,
 }
 
 /// End of the range from which a bounded read fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
+pub enum FillDirection {
     /// From the first event: a limit cuts the end.
     Forward,
     /// From the last event backwards: a limit cuts the start.
@@ -232,7 +232,7 @@ pub enum Fill {
 
 /// A positional read.
 #[derive(Clone, Copy, Debug)]
-pub struct Read {
+pub struct ReadRequest {
     /// Requested positions; limited to the durable ones.
     pub range: Range,
     /// Maximum events.
@@ -240,7 +240,7 @@ pub struct Read {
     /// Maximum bytes of bodies; the first event is returned regardless of its size.
     pub bytes_max: usize,
     /// End that the read fills from.
-    pub fill: Fill,
+    pub fill: FillDirection,
     /// True to return the intact part of a damaged range with its gaps, instead of an error.
     pub allow_gaps: bool,
 }
@@ -253,36 +253,36 @@ pub struct Slice {
     /// The positions that this slice covers, gaps included.
     pub covered: Range,
     /// Missing positions within `covered`.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<SessionGap>,
     /// The durable tail when the slice was read.
     pub tail: Position,
 }
 
 /// Result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
-    /// Sessions read.
+pub struct VerifyResult {
+    /// Number of sessions read.
     pub sessions: u64,
-    /// Events read, each frame's checksum and each chain value checked.
+    /// Number of events read and verified (frame checksums and chain values).
     pub events: u64,
-    /// Bytes read from the storage.
+    /// Number of bytes read from the storage.
     pub bytes: u64,
     /// Every damage found, with its session.
-    pub damage: Vec<(SessionKey, Gap)>,
+    pub damage: Vec<(SessionKey, SessionGap)>,
     /// Losses that were accepted, with their sessions.
-    pub accepted: Vec<(SessionKey, Gap)>,
+    pub accepted: Vec<(SessionKey, SessionGap)>,
 }
 
-/// Losses that a repair gives up, or would give up.
+/// Losses that a repair accepts, or would accept in a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairResult {
     /// Losses of the session.
-    pub gaps: Vec<Gap>,
+    pub gaps: Vec<SessionGap>,
     /// Losses of the store that belong to no session.
     pub unnamed: Vec<String>,
     /// Names in `quarantine/` of copies of unreadable bytes.
     pub copies: Vec<String>,
-    /// True if they were given up; `false` for a dry run, and when nothing is lost.
+    /// True if they were accepted; `false` for a dry run, and when nothing is lost.
     pub accepted: bool,
 }
 
@@ -291,57 +291,57 @@ pub struct Repaired {
 pub struct FilePart {
     /// Path of the file, `/`-separated; the parts of a file come in order.
     pub path: String,
-    /// Its bytes, which follow those of the previous part; empty for an empty file.
+    /// Bytes that follow those of the previous part; empty for an empty file.
     pub bytes: Bytes,
 }
 
 /// Description of a backup.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Backup {
-    /// The store's id.
+pub struct BackupInfo {
+    /// Id of the store.
     pub store: [u8; 16],
-    /// The moment that it shows, by the store's clock: everything acknowledged before its start is
-    /// in it.
+    /// Moment of the copy, by the store's clock: it has everything acknowledged before the backup
+    /// started.
     pub at: Timestamp,
-    /// Sessions in it.
+    /// Number of sessions in the backup.
     pub sessions: u64,
-    /// Number of these with damage that no operator gave up: the copy has the same damage.
+    /// Number of these with damage that no operator accepted: the copy has the same damage.
     pub damaged: u64,
     /// The id of the master key that decrypts it.
     pub key: Option<[u8; 8]>,
 }
 
-/// Report of the last start; kept for `recovery-report`.
+/// Report of the last start; shown by `recovery-report`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovery {
     /// True if the store was stopped cleanly before.
     pub clean: bool,
-    /// Known sessions.
+    /// Number of sessions in the store.
     pub sessions: u64,
-    /// Journal frames replayed.
+    /// Number of journal frames replayed.
     pub frames_replayed: u64,
-    /// Bytes of torn tails, never acknowledged; copied to quarantine.
+    /// Number of bytes of torn tails, never acknowledged; copied to quarantine.
     pub torn_bytes: u64,
-    /// Damaged ranges of the journal without loss: a segment had the same records.
+    /// Number of damaged ranges of the journal without loss: a segment had the same records.
     pub made_good: u64,
     /// Damage to acknowledged bytes, for the operator.
     pub damage: Vec<String>,
     /// Copies of refused bytes in `quarantine/`, of this start and of earlier ones.
     pub quarantined: Vec<String>,
-    /// Duration in microseconds.
+    /// Duration of the start, in microseconds.
     pub micros: u64,
     /// Result of the background scrub since.
-    pub scrub: Scrub,
+    pub scrub: ScrubResult,
 }
 
 /// Result of the last background scrub, which reads everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scrub {
+pub struct ScrubResult {
     /// Number of complete scrubs since the start.
     pub rounds: u64,
-    /// Sessions read by the last scrub.
+    /// Number of sessions read by the last scrub.
     pub sessions: u64,
-    /// Bytes read by the last scrub.
+    /// Number of bytes read by the last scrub.
     pub bytes: u64,
     /// Damage found by the last scrub, for the operator.
     pub found: Vec<String>,
@@ -354,17 +354,17 @@ pub struct KeyReport {
     pub current: KeyId,
     /// The id of the previous one during a rotation: a start needs both.
     pub previous: Option<KeyId>,
-    /// The ids of the given keys.
+    /// Ids of the master keys that the operator supplied.
     pub given: Vec<KeyId>,
     /// True if the store opens with the given keys.
     pub opens: bool,
-    /// Keys of sessions, including those created in advance.
+    /// Number of session keys, including those created in advance.
     pub keys: u64,
     /// Number of these not yet wrapped under the current master key, in either file.
     pub behind: u64,
-    /// Keys that were destroyed: of erased or removed sessions.
+    /// Number of destroyed keys: those of erased or removed sessions.
     pub destroyed: u64,
-    /// Keys that are damaged in both files.
+    /// Number of keys that are damaged in both files.
     pub unreadable: u64,
 }
 
@@ -403,8 +403,8 @@ pub enum Survival {
 
 /// A session that another one reads from, or that reads from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relative {
-    /// Its id.
+pub struct RelatedSession {
+    /// Id of the session.
     pub session: SessionId,
     /// Its title, while it is served.
     pub title: Option<String>,
@@ -422,48 +422,48 @@ pub struct Relative {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Family {
     /// Its ancestors, the nearest first.
-    pub ancestors: Vec<Relative>,
+    pub ancestors: Vec<RelatedSession>,
     /// Number of its ancestors.
     pub depth: u64,
-    /// Its own forks, by their ids.
-    pub children: Vec<Relative>,
+    /// Forks of the session itself, sorted by id.
+    pub children: Vec<RelatedSession>,
     /// Number of its forks.
     pub forks: u64,
 }
 
 /// Reason for which a session does not expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeps {
+pub enum KeepReason {
     /// An operator holds it, since then.
     Hold(Timestamp),
-    /// Some of its content cannot be read, and no operator gave that up.
+    /// Some of its content cannot be read, and no operator accepted that loss.
     Damage,
 }
 
-/// A session with a known end. Its times are by [`super::Store::counted`].
+/// A session with a known end. Its times are by [`super::Store::counted_time`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Aging {
-    /// Its id.
+pub struct ExpiringSession {
+    /// Id of the session.
     pub session: SessionId,
     /// Title, one line.
     pub title: Option<String>,
-    /// Its stage.
+    /// Stage of the session.
     pub stage: Stage,
     /// Time of its last use, or of its expiry or deletion.
     pub used_at: Timestamp,
     /// When it expires, unless it is used again; when its files are removed, if it expired or was
     /// deleted; `None` if it expired and is kept without end.
     pub ends_at: Option<Timestamp>,
-    /// Its own limit, idle seconds.
+    /// Idle limit of this session in seconds, if it has its own.
     pub ttl_seconds: Option<u64>,
     /// Reason for which it does not expire, if any.
-    pub kept: Option<Keeps>,
+    pub kept: Option<KeepReason>,
 }
 
-impl Aging {
-    /// Compares by the end of sessions; those without an end come last.
+impl ExpiringSession {
+    /// Compares sessions by their end; those without an end come last.
     #[must_use]
-    pub fn soonest(&self, other: &Self) -> std::cmp::Ordering {
+    pub fn compare_end(&self, other: &Self) -> std::cmp::Ordering {
         let place = |one: &Self| one.ends_at.map_or(i64::MAX, |at| at.0);
         place(self).cmp(&place(other)).then_with(|| self.session.cmp(&other.session))
     }
@@ -471,7 +471,7 @@ impl Aging {
 
 /// Result of one round of sweeping.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Swept {
+pub struct SweepResult {
     /// Sessions that expired.
     pub expired: Vec<SessionKey>,
     /// Sessions whose files were removed.
@@ -491,7 +491,7 @@ pub enum Health {
     ReadOnly(String),
     /// The storage is full: the store reads, and accepts deletions that free bytes. It accepts
     /// writes again once there is space.
-    Full(Short),
+    Full(DiskShortage),
     /// The storage has not responded for this time: appends wait.
     Silent(Duration),
 }
@@ -501,16 +501,16 @@ pub type Watch = tokio::sync::watch::Receiver<Position>;
 
 /// State of the work on a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
+pub struct WorkState {
     /// The token of the last lease; 0 if there was none.
     pub fence: Fence,
-    /// When the last lease ends, by [`super::Store::counted`]; `None` once it was released.
+    /// When the last lease ends, by [`super::Store::counted_time`]; `None` once it was released.
     pub until: Option<Timestamp>,
     /// Digest of the key of the request that took it.
     pub key: Option<[u8; 16]>,
     /// Number of its notes.
     pub notes: u64,
-    /// The last checkpoint.
+    /// Last checkpoint of the session, if any.
     pub checkpoint: Option<LastCheckpoint>,
 }
 
@@ -519,7 +519,7 @@ pub struct Work {
 pub struct LastCheckpoint {
     /// Number of its note.
     pub number: Lsn,
-    /// Its position.
+    /// Position that it marks.
     pub position: Position,
     /// True if the work continues, as its caller declared.
     pub open: bool,
@@ -527,10 +527,10 @@ pub struct LastCheckpoint {
 
 /// A lease: the exclusive right to write to a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Its token.
+pub struct SessionLease {
+    /// Fencing token of the lease.
     pub fence: Fence,
-    /// When it ends, by [`super::Store::counted`]; `None` once it was released.
+    /// When it ends, by [`super::Store::counted_time`]; `None` once it was released.
     pub until: Option<Timestamp>,
     /// Digest of the key of the request that took it.
     pub key: Option<[u8; 16]>,
@@ -543,21 +543,21 @@ pub enum LeaseCall {
     Take {
         /// True to take it from its current holder.
         steal: bool,
-        /// Duration of the lease.
+        /// Time until the lease ends unless it is renewed.
         ttl: Duration,
         /// Digest of the request's key: a retry while the lease is valid returns the same lease.
         key: Option<[u8; 16]>,
     },
     /// Extend the lease.
     Renew {
-        /// Its token.
+        /// Fencing token of the lease.
         fence: Fence,
         /// Duration from now on.
         ttl: Duration,
     },
     /// Release the lease.
     Release {
-        /// Its token.
+        /// Fencing token of the lease.
         fence: Fence,
     },
     /// Invalidate every lease, and skip the tokens issued since the copy from which this store was
@@ -567,7 +567,7 @@ pub enum LeaseCall {
 
 /// Selection of notes to read, the oldest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notes {
+pub struct NotesQuery {
     /// Only notes with a higher number.
     pub after: Lsn,
     /// Maximum number of notes.

@@ -1,21 +1,20 @@
-//! Parser of a user's answers to the questions that an agent asked with a tool; they count as
-//! instructions. It must not read any other tool's result.
+//! Parser of a user's answers to questions that an agent asked with a tool: they are instructions
+//! of the user. It must not read any other tool's result.
 
 use serde_json::Value;
 
 use crate::event::json;
 
-/// Tools that ask the user a question.
 const TOOLS: [&str; 4] =
     ["AskUserQuestion", "ask_user_question", "request_user_input", "ask_followup_question"];
 
-/// Returns the answered questions of a result, one `question -> answer` line each; `None` without
-/// any, or for another tool.
-pub(crate) fn answers(tool: &str, result: &str) -> Option<String> {
+/// Parses the answered questions in a result, one line `question -> answer` each; `None` if there
+/// are none, or for another tool.
+pub(crate) fn parse_user_answers(tool: &str, result: &str) -> Option<String> {
     if !TOOLS.contains(&tool) {
         return None;
     }
-    let pairs = json::tree(result.trim()).and_then(|text| serde_json::from_str(text).ok());
+    let pairs = json::check(result.trim()).and_then(|text| serde_json::from_str(text).ok());
     let pairs = pairs.as_ref().map_or_else(|| parse_text(result), parse_json);
     let answered = pairs.into_iter().filter(|(_, answer)| !answer.trim().is_empty());
     let lines: Vec<String> =
@@ -60,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_parsed_in_each_format_and_only_for_question_tools() {
+    fn answers_are_parsed_in_each_format_and_only_for_tools_that_ask_the_user() {
         for (result, expected) in [
             (
                 r#"{"questions":[{"header":"DB"}],"answers":{"Which?":"Postgres","Port?":"1"}}"#,
@@ -75,13 +74,13 @@ mod tests {
             (r#"{"answers":{}}"#, ""),
             ("The user declined to answer", ""),
         ] {
-            let found = answers("AskUserQuestion", result).unwrap_or_default();
+            let found = parse_user_answers("AskUserQuestion", result).unwrap_or_default();
             let mut found: Vec<&str> = found.lines().collect();
             let mut expected: Vec<&str> = expected.lines().collect();
             found.sort_unstable();
             expected.sort_unstable();
             assert_eq!(found, expected, "{result}");
-            assert_eq!(answers("Bash", result), None);
+            assert_eq!(parse_user_answers("Bash", result), None);
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Pairs calls of tools with their results and parses each once for every fold that needs it:
-//! effect, files, command, failure. Calls are kept, up to a bound, until their result arrives. It
-//! must not keep a result.
+//! Pairs calls of tools with their results, and parses each once for all projections: effect,
+//! files, command, failure. A bounded number of calls is kept until their results arrive. It must
+//! not keep a result.
 
 use std::collections::VecDeque;
 
@@ -8,16 +8,16 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    changed_lines::{PatchLine, of_patch, without_texts},
-    command::{Command, PATCH},
+    changed_lines::{PatchLine, patch_line_counts, with_line_counts},
+    command::{CommandLine, PATCH},
     compact::compact,
-    content::{string, words},
-    paths::placed,
+    content::{content_text, parse_string},
+    paths::normalize_path,
     report,
-    tool_body::{ToolBody, answered_call},
-    tools::{self, Does, Members},
-    touch::Touch,
-    unrun::Unrun,
+    tool_body::{ToolBody, find_answered_call},
+    tools::{self, Members, ToolKind},
+    touch::FileTouch,
+    unrun::NotRun,
 };
 use crate::event::{
     Event, Position, json, kinds,
@@ -26,23 +26,23 @@ use crate::event::{
     text::{head, one_line},
 };
 
-/// Most calls without a result that are kept.
+/// Maximum calls without a result that are kept.
 const CALLS_MAX: usize = 256;
-/// Most bytes of an id that are compared.
+/// Maximum bytes of an id that are compared.
 const ID_BYTES_MAX: usize = 200;
-/// Characters kept of a tool's name, of an input and of a command.
+/// Maximum characters that are kept of a tool's name, and of an input or a command.
 const NAME_CHARS_MAX: usize = 80;
 const INPUT_CHARS_MAX: usize = 300;
-/// Most bytes kept of the input of a tool that keeps the plan.
+/// Maximum bytes of the input of a planning tool; a larger one is not kept.
 const PLAN_BYTES_MAX: usize = 4_000;
-/// Most commands kept that run in the background.
+/// Maximum background commands that are kept.
 const RUNNING_MAX: usize = 16;
-/// Most files of one call; `PATH_CHARS_MAX` bounds the characters of a path.
+/// Maximum files of one call that are kept.
 const FILES_MAX: usize = 64;
-/// Most files kept that a call reads.
+/// Maximum files that a call reads that are kept, and maximum characters of a path.
 const READS_MAX: usize = 4;
 const PATH_CHARS_MAX: usize = 300;
-/// Name shown for a tool that neither a call nor its result names.
+/// Name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
 /// Placeholders that clients write where they removed a result's text.
 const PLACEHOLDERS: [&str; 5] = phrase_list(
@@ -51,56 +51,55 @@ const PLACEHOLDERS: [&str; 5] = phrase_list(
 );
 
 /// A shell script in one line, and its parsed form.
-pub(crate) type Script = Box<(Box<str>, Command)>;
+pub(crate) type ParsedScript = Box<(Box<str>, CommandLine)>;
 
 /// A call whose result has not arrived.
 #[derive(Clone, Debug)]
-pub(crate) struct ToolCall {
+pub(crate) struct TracedCall {
     id: Box<str>,
     pub(crate) position: Position,
     pub(crate) tool: Box<str>,
     /// Input of the call, in one line.
     pub(crate) input: Box<str>,
-    pub(crate) does: Does,
+    pub(crate) does: ToolKind,
     /// Effects on files if the call succeeds, in order.
-    pub(crate) files: Box<[(Touch, Box<str>)]>,
+    pub(crate) files: Box<[(FileTouch, Box<str>)]>,
     /// Files that the call reads.
     pub(crate) reads: Box<[Box<str>]>,
-    pub(crate) command: Option<Script>,
-    /// Input of a tool that keeps the plan, as JSON.
+    pub(crate) command: Option<ParsedScript>,
+    /// Input of a planning tool, as JSON.
     pub(crate) plan: Option<Box<str>>,
     /// True if a subagent made the call.
     pub(crate) is_aside: bool,
 }
 
-/// The result of a call.
 #[derive(Clone, Debug)]
-pub(crate) struct ToolResult {
+pub(crate) struct TracedResult {
     pub(crate) position: Position,
     /// Output of a command, or the text that another tool returned.
     pub(crate) text: String,
-    /// True if the call failed, as far as the result shows.
+    /// True if the result shows that the call failed.
     pub(crate) failed: bool,
     /// True if the client reports success.
     pub(crate) succeeded: bool,
     /// Exit code, if the result contains one.
     pub(crate) code: Option<i64>,
     /// Reason why the tool did not run to its end: refused or interrupted.
-    pub(crate) unrun: Option<Unrun>,
+    pub(crate) unrun: Option<NotRun>,
 }
 
-impl ToolResult {
+impl TracedResult {
     /// Returns true if the text is empty or only marks a removed text.
     pub(crate) fn is_placeholder(&self) -> bool {
         let text = self.text.trim();
         text.is_empty() || PLACEHOLDERS.contains(&text.trim_end_matches('.'))
     }
 
-    /// Returns how the call ended in one word; empty if it succeeded.
-    pub(crate) fn ended(&self) -> &'static str {
+    /// Returns `refused`, `interrupted` or `failed`; empty if the call succeeded.
+    pub(crate) fn outcome(&self) -> &'static str {
         match self.unrun {
-            Some(Unrun::Refused) => "refused",
-            Some(Unrun::Interrupted) => "interrupted",
+            Some(NotRun::Refused) => "refused",
+            Some(NotRun::Interrupted) => "interrupted",
             None if self.failed => "failed",
             None => "",
         }
@@ -111,25 +110,25 @@ impl ToolResult {
 #[derive(Debug)]
 pub(crate) enum ToolEvent<'a> {
     /// A call, with its raw input.
-    Call(&'a ToolCall, Option<&'a RawValue>),
+    Call(&'a TracedCall, Option<&'a RawValue>),
     /// A result with its call; if the call is unknown, one without input and effects.
-    Result(ToolCall, ToolResult),
+    Result(TracedCall, TracedResult),
 }
 
 /// Calls whose results have not arrived.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Calls {
-    open: VecDeque<ToolCall>,
+pub(crate) struct OpenCalls {
+    open: VecDeque<TracedCall>,
     /// Commands that still run in the background, by their ids.
-    running: VecDeque<(Box<str>, Script)>,
-    /// Directory of the session; relative paths start there.
+    running: VecDeque<(Box<str>, ParsedScript)>,
+    /// Directory of the session, from which relative paths start.
     root: Option<Box<str>>,
     /// Workspace of the session; paths below it or `root` are shown relative.
     workspace: Option<Box<str>>,
 }
 
-impl Calls {
-    /// Creates the state for a session of a workspace.
+impl OpenCalls {
+    /// Creates the state for a session, with its workspace if it has one.
     pub(crate) fn with_workspace(workspace: Option<&str>) -> Self {
         Self { workspace: workspace.map(Into::into), ..Self::default() }
     }
@@ -140,7 +139,7 @@ impl Calls {
     }
 
     /// Returns the calls without results, oldest first.
-    pub(crate) fn open(&self) -> impl Iterator<Item = &ToolCall> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = &TracedCall> {
         self.open.iter()
     }
 
@@ -150,62 +149,64 @@ impl Calls {
         if kinds::is_call(kind) {
             let call = ToolBody::parse(&event.body)?;
             let input = call.input;
-            self.note_root(&call);
-            let call = self.call(event, call)?;
+            self.record_root(&call);
+            let call = self.parse_call(event, call)?;
             push_bounded(&mut self.open, call, CALLS_MAX);
             return Some(ToolEvent::Call(self.open.back()?, input));
         }
         if kinds::is_result(kind) {
             let result = ToolBody::parse(&event.body)?;
-            return Some(self.result(event.position, result));
+            return Some(self.parse_result(event.position, result));
         }
         None
     }
 
-    fn call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<ToolCall> {
+    fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
-        let (server, tool) = tools::split(server.as_deref(), &name);
-        let members = tools::members(call.input);
+        let (server, tool) = tools::split_name(server.as_deref(), &name);
+        let members = tools::parse_members(call.input);
         let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
-        let script = if does == Does::Runs { script(&members) } else { None };
-        let command = script.as_ref().map(|script| Command::parse(script));
-        let changed = |path: String| (Touch::Changed, path);
-        let mut files: Vec<(Touch, String)> = match does {
-            Does::Edits => named_paths(&members, &tools::MOVES).into_iter().map(changed).collect(),
+        let script = if does == ToolKind::Runs { shell_script(&members) } else { None };
+        let command = script.as_ref().map(|script| CommandLine::parse(script));
+        let changed = |path: String| (FileTouch::Changed, path);
+        let mut files: Vec<(FileTouch, String)> = match does {
+            ToolKind::Edits => {
+                named_paths(&members, &tools::MOVES).into_iter().map(changed).collect()
+            }
             _ => command.iter().flat_map(|command| command.files.clone()).collect(),
         };
-        let patch = matches!(does, Does::Edits | Does::Runs).then(|| {
-            let patch = script.clone().or_else(|| call.input.and_then(string));
+        let patch = matches!(does, ToolKind::Edits | ToolKind::Runs).then(|| {
+            let patch = script.clone().or_else(|| call.input.and_then(parse_string));
             patch.or_else(|| {
                 let names = ["input", "patch", "diff", "command", "cmd"];
-                names.iter().find_map(|name| string(members.get(*name)?))
+                names.iter().find_map(|name| parse_string(members.get(*name)?))
             })
         });
         let patch = patch.flatten();
         files.extend(patch.iter().flat_map(|patch| files_of_patch(patch)));
-        let reads = if does == Does::Reads { named_paths(&members, &[]) } else { Vec::new() };
-        // A command that only applies a patch is listed by its files.
+        let reads = if does == ToolKind::Reads { named_paths(&members, &[]) } else { Vec::new() };
+        // A command that applies a patch is listed by the files of the patch.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
         let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
         let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
-        let does = if continued.is_some() { Does::Runs } else { does };
+        let does = if continued.is_some() { ToolKind::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let id = id.into();
-        Some(ToolCall {
+        Some(TracedCall {
             id,
             position: event.position,
             tool: tool.into(),
             input: match does {
-                Does::Changes => compact(input, INPUT_CHARS_MAX).into(),
-                Does::Edits => {
+                ToolKind::Changes => compact(input, INPUT_CHARS_MAX).into(),
+                ToolKind::Edits => {
                     // The input shows the number of changed lines instead of their text.
-                    let counted = without_texts(&members);
-                    let counted = counted.or_else(|| of_patch(patch.as_deref()?));
+                    let counted = with_line_counts(&members);
+                    let counted = counted.or_else(|| patch_line_counts(patch.as_deref()?));
                     one_line(counted.as_deref().unwrap_or(input), INPUT_CHARS_MAX).into()
                 }
                 _ => one_line(input, INPUT_CHARS_MAX).into(),
@@ -214,71 +215,73 @@ impl Calls {
             files: files
                 .into_iter()
                 .take(FILES_MAX)
-                .map(|(touch, file)| (touch, self.placed(&file)))
+                .map(|(touch, file)| (touch, self.display_path(&file)))
                 .collect(),
-            reads: reads.iter().take(READS_MAX).map(|file| self.placed(file)).collect(),
+            reads: reads.iter().take(READS_MAX).map(|file| self.display_path(file)).collect(),
             command: command.or(continued),
-            plan: (does == Does::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
+            plan: (does == ToolKind::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
         })
     }
 
-    fn result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
+    fn parse_result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
         let id = result.id();
         let id = id.map(|id| head(id, ID_BYTES_MAX));
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
-        let (_, tool) = tools::split(result.server.as_deref(), &name);
+        let (_, tool) = tools::split_name(result.server.as_deref(), &name);
         let open = self.open.iter().map(|call| (&*call.id, &*call.tool));
-        let at = answered_call(open, id, Some(tool));
+        let at = find_answered_call(open, id, Some(tool));
         let known = at.and_then(|at| self.open.remove(at));
         let mut call = known.unwrap_or_else(|| call_without_event(position, &result));
-        let mut text = result.content.map(words).unwrap_or_default();
+        let mut text = result.content.map(content_text).unwrap_or_default();
         let mut code = None;
-        if call.does == Does::Runs {
+        if call.does == ToolKind::Runs {
             let (reported, output) = report::exit_code(&text);
             code = result.exit_code.and_then(|code| code.get().parse().ok()).or(reported);
             code = code.or_else(|| result.result.and_then(structured_code));
-            if let Some(id) = report::still_runs(&text).filter(|_| code.is_none()) {
+            if let Some(id) = report::running_command_id(&text).filter(|_| code.is_none()) {
                 self.add_running(id, call.command.take());
                 call.files = Box::default();
             }
             text = output.unwrap_or(text);
         }
-        let said = result.is_error.unwrap_or(false);
-        let unrun = result.refused.map(|_| Unrun::Refused).or_else(|| Unrun::from_text(&text));
+        let is_error = result.is_error.unwrap_or(false);
+        let unrun = result.refused.map(|_| NotRun::Refused).or_else(|| NotRun::from_text(&text));
         let failed = match call.does {
-            Does::Runs => code.is_some_and(|code| code != 0),
-            Does::Edits => report::says_failure(&text) || report::head_code(&text) > 0,
-            Does::Changes | Does::Plan => report::says_failure(&text),
-            Does::Own | Does::Reads => false,
+            ToolKind::Runs => code.is_some_and(|code| code != 0),
+            ToolKind::Edits => {
+                report::looks_like_failure(&text) || report::head_exit_code(&text) > 0
+            }
+            ToolKind::Changes | ToolKind::Plan => report::looks_like_failure(&text),
+            ToolKind::Own | ToolKind::Reads => false,
         };
-        let failed = failed || said || unrun.is_some();
+        let failed = failed || is_error || unrun.is_some();
         let succeeded = result.is_error == Some(false);
-        ToolEvent::Result(call, ToolResult { position, text, failed, succeeded, code, unrun })
+        ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })
     }
 
     /// Stores a command that still runs, under its id.
-    fn add_running(&mut self, id: &str, command: Option<Script>) {
+    fn add_running(&mut self, id: &str, command: Option<ParsedScript>) {
         if let Some(command) = command {
             push_bounded(&mut self.running, (id.into(), command), RUNNING_MAX);
         }
     }
 
     /// Removes and returns the running command with an id.
-    fn take_running(&mut self, id: &str) -> Option<Script> {
+    fn take_running(&mut self, id: &str) -> Option<ParsedScript> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
         self.running.remove(at).map(|(_, command)| command)
     }
 
     /// Stores the session's directory from the first call that contains one.
-    fn note_root(&mut self, call: &ToolBody<'_>) {
+    fn record_root(&mut self, call: &ToolBody<'_>) {
         #[derive(Deserialize)]
         struct RawCall {
             cwd: Option<String>,
         }
         if self.root.is_none() {
             let raw = || serde_json::from_str::<RawCall>(call.raw?.get()).ok()?.cwd;
-            let cwd = call.cwd.and_then(string).or_else(raw);
+            let cwd = call.cwd.and_then(parse_string).or_else(raw);
             self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
         }
     }
@@ -288,22 +291,22 @@ impl Calls {
         self.root.as_deref()
     }
 
-    /// Normalizes a path for display; an empty one, the whole repository, stays empty.
-    fn placed(&self, path: &str) -> Box<str> {
-        let placed = match path {
+    /// Normalizes a path for display; the empty path of the whole repository stays empty.
+    fn display_path(&self, path: &str) -> Box<str> {
+        let normalized = match path {
             "" => None,
-            _ => placed(path, self.workspace.as_deref(), self.root.as_deref()),
+            _ => normalize_path(path, self.workspace.as_deref(), self.root.as_deref()),
         };
-        one_line(placed.as_deref().unwrap_or(path), PATH_CHARS_MAX).into()
+        one_line(normalized.as_deref().unwrap_or(path), PATH_CHARS_MAX).into()
     }
 
     pub(crate) fn weight(&self) -> usize {
-        let of = |call: &ToolCall| {
+        let of = |call: &TracedCall| {
             let files: usize = call.files.iter().map(|(_, file)| file.len() + 24).sum();
             let plan = call.plan.as_ref().map_or(0, |plan| plan.len());
             let command = call.command.as_ref().map_or(0, |_| 800);
             let reads: usize = call.reads.iter().map(|file| file.len() + 16).sum();
-            size_of::<ToolCall>()
+            size_of::<TracedCall>()
                 + call.id.len()
                 + call.input.len()
                 + files
@@ -315,17 +318,17 @@ impl Calls {
     }
 }
 
-/// Builds a call for a result whose call event is missing; at most its tool is known.
-fn call_without_event(position: Position, result: &ToolBody<'_>) -> ToolCall {
+/// Creates a call for a result whose call event is missing; at most its tool is known.
+fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
-    let (server, tool) = tools::split(result.server.as_deref(), &name);
-    let own = tools::classify(server, tool, &Members::default(), None) == Does::Own;
-    ToolCall {
+    let (server, tool) = tools::split_name(result.server.as_deref(), &name);
+    let own = tools::classify(server, tool, &Members::default(), None) == ToolKind::Own;
+    TracedCall {
         id: Box::default(),
         position,
         tool: if tool.is_empty() { UNNAMED.into() } else { tool.into() },
         input: Box::default(),
-        does: if own { Does::Own } else { Does::Reads },
+        does: if own { ToolKind::Own } else { ToolKind::Reads },
         files: Box::default(),
         reads: Box::default(),
         command: None,
@@ -337,21 +340,21 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> ToolCall {
 /// Returns the exit code in the `structuredContent` of a result.
 fn structured_code(result: &RawValue) -> Option<i64> {
     #[derive(Deserialize)]
-    struct Result {
+    struct StructuredResult {
         #[serde(rename = "structuredContent")]
         structured: Option<Box<RawValue>>,
     }
-    let result: Result = serde_json::from_str(result.get()).ok()?;
+    let result: StructuredResult = serde_json::from_str(result.get()).ok()?;
     report::exit_code(result.structured?.get()).0
 }
 
-/// Returns the script of a shell call: a text, or a list of arguments such as `sh -c SCRIPT`.
-fn script(members: &Members<'_>) -> Option<String> {
+/// Returns the script of a shell call: a text, or the one in arguments such as `sh -c SCRIPT`.
+fn shell_script(members: &Members<'_>) -> Option<String> {
     let value = members.get("command").or_else(|| members.get("cmd"))?;
-    if let Some(text) = string(value) {
+    if let Some(text) = parse_string(value) {
         return Some(text);
     }
-    let words: Vec<String> = serde_json::from_str(json::list(value.get(), 1)?).ok()?;
+    let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
     match &*words {
         [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
             Some(script.clone())
@@ -360,21 +363,21 @@ fn script(members: &Members<'_>) -> Option<String> {
     }
 }
 
-/// Returns the files that an input names, in the usual path members and in `further` ones.
+/// Returns the files in the path members of an input, and in its members named by `further`.
 fn named_paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     let mut paths = Vec::new();
     for name in tools::PATHS.iter().chain(further) {
         let Some(value) = members.get(*name) else { continue };
-        if let Some(path) = string(value) {
+        if let Some(path) = parse_string(value) {
             paths.push(path);
         } else if let Some(Ok(list)) =
-            json::list(value.get(), 1).map(serde_json::from_str::<Vec<&RawValue>>)
+            json::check_levels(value.get(), 1).map(serde_json::from_str::<Vec<&RawValue>>)
         {
             let path = |one: &&RawValue| {
-                let members = tools::members(Some(*one));
+                let members = tools::parse_members(Some(*one));
                 let mut names = tools::PATHS.iter().chain(further);
-                let named = names.find_map(|name| string(members.get(*name)?));
-                string(one).or(named)
+                let named = names.find_map(|name| parse_string(members.get(*name)?));
+                parse_string(one).or(named)
             };
             paths.extend(list.iter().filter_map(path));
         }
@@ -384,17 +387,17 @@ fn named_paths(members: &Members<'_>, further: &[&str]) -> Vec<String> {
     paths
 }
 
-/// Returns the effects on files of a patch in the format of `apply_patch`.
-fn files_of_patch(text: &str) -> Vec<(Touch, String)> {
+/// Returns the file effects of a patch in the format of `apply_patch`.
+fn files_of_patch(text: &str) -> Vec<(FileTouch, String)> {
     if !text.contains(PATCH) {
         return Vec::new();
     }
     let mut files = Vec::new();
     for line in text.lines() {
         let Some((does, path)) = PatchLine::read(line) else { continue };
-        files.push((Touch::Changed, path.to_owned()));
+        files.push((FileTouch::Changed, path.to_owned()));
         if does == PatchLine::Deletes {
-            files.push((Touch::Deleted, path.to_owned()));
+            files.push((FileTouch::Deleted, path.to_owned()));
         }
     }
     files

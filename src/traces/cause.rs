@@ -1,6 +1,6 @@
-//! Rates the lines of an output as the reason of a failure; banners, boxes, closing tags, stack
+//! Rates the lines of an output as the reason of a failure. Banners, boxes, closing tags, stack
 //! frames and lines that only report a failure are excluded. It must not know which command it was,
-//! nor decide whether it failed.
+//! nor decide if it failed.
 
 use crate::event::{lists::phrase_list, text::head};
 
@@ -31,9 +31,9 @@ const MARKS: [&str; 10] = phrase_list(
      Segmentation fault|FAILED|Uncaught ",
 );
 
-/// How certainly a line gives the reason of a failure, from the most certain.
+/// Certainty that a line is the reason of a failure, from the most certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sure {
+pub(super) enum Certainty {
     /// The message of a panic, or of a failed test.
     Message,
     /// `E   assert …` of pytest, `AssertionError`, `assertion … failed`.
@@ -43,11 +43,11 @@ pub(super) enum Sure {
     /// `ValueError: …`; the last such line is the exception that ended the program.
     Raised,
     /// `error: …`, `fatal: …`.
-    Said,
+    ErrorPrefix,
     /// `a.go:6:2: …`.
-    Placed,
+    Location,
     /// A line with a phrase that names a cause.
-    Worded,
+    Phrase,
 }
 
 /// Strips the marks of a box or a list from a line; `None` if no text remains.
@@ -57,49 +57,50 @@ pub(super) fn without_frame(line: &str) -> Option<&str> {
     };
     let line = line.trim_matches(is_frame);
     let is_tag = line.starts_with('<') && line.ends_with('>') && !line.contains(' ');
-    let is_place = ["File \"", "at ", "--> ", "^", "..."].iter().any(|mark| line.starts_with(mark));
-    let says = line.contains(char::is_alphanumeric);
-    (says && !is_tag && !is_place).then_some(line)
+    let is_location =
+        ["File \"", "at ", "--> ", "^", "..."].iter().any(|mark| line.starts_with(mark));
+    let has_text = line.contains(char::is_alphanumeric);
+    (has_text && !is_tag && !is_location).then_some(line)
 }
 
 /// Returns true if a line only reports that something failed, or gives advice.
-pub(super) fn is_aside(line: &str) -> bool {
+pub(super) fn is_consequence(line: &str) -> bool {
     let head = head(line, 40).to_ascii_lowercase();
     let begins = |marks: &[&str]| marks.iter().any(|mark| head.starts_with(mark));
     // A bare `FAIL` or `FAILED` names no cause; text after a colon does.
     begins(&ADVICE) || begins(&CONSEQUENCES) && !(head.starts_with("fail") && line.contains(": "))
 }
 
-/// Rates a line as the reason of a failure; `None` if it gives none.
-pub(super) fn certainty(line: &str) -> Option<Sure> {
+/// Rates a line as the reason of a failure; `None` if it is no reason.
+pub(super) fn certainty(line: &str) -> Option<Certainty> {
     let begins = |marks: &[&str]| marks.iter().any(|mark| line.starts_with(mark));
     if begins(&["E   ", "AssertionError", "assertion"]) {
-        return Some(Sure::Asserted);
+        return Some(Certainty::Asserted);
     }
-    if is_aside(line) {
+    if is_consequence(line) {
         return None;
     }
     if begins(&["error[", "error TS"]) || line.contains(": error TS") {
-        return Some(Sure::Coded);
+        return Some(Certainty::Coded);
     }
     if is_exception_line(line) {
-        return Some(Sure::Raised);
+        return Some(Certainty::Raised);
     }
     if begins(&["error:", "Error:", "ERROR:", "fatal:", "FATAL", "panic: ", "Uncaught "])
         || line.contains(": error: ")
         || line.contains(": fatal error: ")
     {
-        return Some(Sure::Said);
+        return Some(Certainty::ErrorPrefix);
     }
-    if is_placed(line) {
-        return Some(Sure::Placed);
+    if has_error_location(line) {
+        return Some(Certainty::Location);
     }
     let lower = head(line, 300).to_ascii_lowercase();
-    PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Sure::Worded)
+    PHRASES.iter().any(|phrase| lower.contains(phrase)).then_some(Certainty::Phrase)
 }
 
-/// Returns true if only a failed program writes such a line.
-pub(super) fn is_mark(line: &str) -> bool {
+/// Returns true if a line is one that only a failed program writes.
+pub(super) fn is_error_mark(line: &str) -> bool {
     MARKS.iter().any(|mark| line.starts_with(mark))
         || is_exception_line(line)
         || line.contains(": error TS")
@@ -119,7 +120,7 @@ fn is_exception_line(line: &str) -> bool {
 }
 
 /// Matches an error with a source location: `cart/cart.go:6:2: …`, `a.c:1:2: …`.
-pub(super) fn is_placed(line: &str) -> bool {
+pub(super) fn has_error_location(line: &str) -> bool {
     let mut parts = line.splitn(4, ':');
     let (Some(path), Some(row), Some(column), Some(text)) =
         (parts.next(), parts.next(), parts.next(), parts.next())
@@ -140,17 +141,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_that_names_a_cause_is_rated_by_its_format() {
+    fn certainty_rates_a_line_with_a_cause_by_its_format() {
         for (line, expected) in [
-            ("E   assert 3 == 4", Some(Sure::Asserted)),
-            ("src/a.ts(1,2): error TS2304: Cannot find name 'x'.", Some(Sure::Coded)),
-            ("error[E0308]: mismatched types", Some(Sure::Coded)),
-            ("ModuleNotFoundError: No module named 'pytz'", Some(Sure::Raised)),
-            ("requests.exceptions.ConnectionError: refused", Some(Sure::Raised)),
-            ("fatal: not a git repository", Some(Sure::Said)),
-            ("./cart.go:6:2: undefined: tax", Some(Sure::Placed)),
-            ("Command timed out after 60 seconds", Some(Sure::Worded)),
-            ("Code is not formatted. Run `mix format`", Some(Sure::Worded)),
+            ("E   assert 3 == 4", Some(Certainty::Asserted)),
+            ("src/a.ts(1,2): error TS2304: Cannot find name 'x'.", Some(Certainty::Coded)),
+            ("error[E0308]: mismatched types", Some(Certainty::Coded)),
+            ("ModuleNotFoundError: No module named 'pytz'", Some(Certainty::Raised)),
+            ("requests.exceptions.ConnectionError: refused", Some(Certainty::Raised)),
+            ("fatal: not a git repository", Some(Certainty::ErrorPrefix)),
+            ("./cart.go:6:2: undefined: tax", Some(Certainty::Location)),
+            ("Command timed out after 60 seconds", Some(Certainty::Phrase)),
+            ("Code is not formatted. Run `mix format`", Some(Certainty::Phrase)),
             ("error: could not compile `cart` (lib) due to 1 previous error", None),
             ("hint: Use -f if you really want to add them.", None),
             ("Exit code 1", None),

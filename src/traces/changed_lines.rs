@@ -6,20 +6,20 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    content::string,
+    content::parse_string,
     tools::{self, Members},
 };
 use crate::event::json;
 
-/// Input members that contain the text of an edit; `EDITS` contains a list of edits.
+/// Input members that contain the text of an edit, and the member that contains a list of edits.
 const TEXTS: [&str; 7] =
     ["old_string", "new_string", "old_str", "new_str", "content", "new_source", "file_text"];
 const EDITS: &str = "edits";
 /// Input members that contain all of a file, or of a notebook cell.
 const WHOLE: [&str; 3] = ["content", "new_source", "file_text"];
-/// Member that replaces the texts with the number of changed lines.
+/// Member with the number of changed lines, which replaces the texts.
 pub const LINES: &str = "lines";
-/// Most edits of one call that are counted.
+/// Maximum edits of one call that are counted.
 const EDITS_MAX: usize = 1_000;
 
 /// Number of lines added and removed.
@@ -30,7 +30,7 @@ struct LineCounts {
 }
 
 impl LineCounts {
-    /// Counts the lines that differ between the common beginning and the common end of two texts.
+    /// Counts the lines of two texts between their common beginning and their common end.
     fn between(old: &str, new: &str) -> Self {
         let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
         let alike = |(one, other): &(&&str, &&str)| one == other;
@@ -46,16 +46,16 @@ impl LineCounts {
 
     fn from_members(members: &Members<'_>) -> Option<Self> {
         let text = |names: [&str; 2]| {
-            names.iter().find_map(|name| members.get(*name).and_then(|value| string(value)))
+            names.iter().find_map(|name| members.get(*name).and_then(|value| parse_string(value)))
         };
         if let Some(new) = text(["new_string", "new_str"]) {
             let old = text(["old_string", "old_str"]).unwrap_or_default();
             return Some(Self::between(&old, &new));
         }
-        if let Some(list) = members.get(EDITS).and_then(|list| json::list(list.get(), 1)) {
+        if let Some(list) = members.get(EDITS).and_then(|list| json::check_levels(list.get(), 1)) {
             let list: Vec<&RawValue> = serde_json::from_str(list).ok()?;
             let each = list.iter().take(EDITS_MAX).map(|edit| {
-                let members = tools::members(Some(*edit));
+                let members = tools::parse_members(Some(*edit));
                 if members.contains_key(EDITS) { None } else { Self::from_members(&members) }
             });
             return each.sum::<Option<Self>>();
@@ -77,11 +77,11 @@ impl std::fmt::Display for LineCounts {
     }
 }
 
-/// Returns the input of an edit with line counts in place of its texts; `None` for any other input.
-pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
+/// Returns the input of an edit with line counts instead of its texts; `None` for other inputs.
+pub(super) fn with_line_counts(members: &Members<'_>) -> Option<String> {
     // The number of lines that a whole text replaces is unknown.
     let whole = || {
-        let whole = WHOLE.iter().find_map(|name| string(members.get(*name)?))?;
+        let whole = WHOLE.iter().find_map(|name| parse_string(members.get(*name)?))?;
         let lines = whole.lines().count();
         Some(format!("{lines} line{}", if lines == 1 { "" } else { "s" }))
     };
@@ -95,7 +95,7 @@ pub(super) fn without_texts(members: &Members<'_>) -> Option<String> {
     Some(Value::Object(input).to_string())
 }
 
-/// Effect of one line of an `apply_patch` patch on the file that it names.
+/// Effect of a header line of an `apply_patch` patch on the file that it names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum PatchLine {
     Changes,
@@ -105,7 +105,7 @@ pub(super) enum PatchLine {
 }
 
 impl PatchLine {
-    /// Parses the effect and the path; `None` for any other line.
+    /// Parses the effect and the path in a header line; `None` for any other line.
     pub(super) fn read(line: &str) -> Option<(Self, &str)> {
         [
             ("*** Update File: ", Self::Changes),
@@ -119,7 +119,7 @@ impl PatchLine {
 }
 
 /// Lists the files of an `apply_patch` patch, each with its line counts.
-pub(super) fn of_patch(text: &str) -> Option<String> {
+pub(super) fn patch_line_counts(text: &str) -> Option<String> {
     let mut files: Vec<(String, LineCounts)> = Vec::new();
     for line in text.lines() {
         let does = PatchLine::read(line);
@@ -194,13 +194,13 @@ mod tests {
             (r#"{"file_path":"/a","new_string":7}"#, None),
         ] {
             let raw: &RawValue = serde_json::from_str(input).expect("JSON");
-            let made = without_texts(&tools::members(Some(raw)));
+            let made = with_line_counts(&tools::parse_members(Some(raw)));
             assert_eq!(made.as_deref(), expected, "{input}");
         }
         let patch = "*** Begin Patch\n*** Update File: a.rs\n@@\n-x\n+y\n+z\n*** Add File: b\n+1\n\
                      *** Delete File: c\n*** Update File: d\n*** Move to: e\n@@\n+1";
         let told = "a.rs +2 -1, new b +1, deleted c, d -> e +1";
-        assert_eq!(of_patch(patch).as_deref(), Some(told));
-        assert_eq!(of_patch("no patch"), None);
+        assert_eq!(patch_line_counts(patch).as_deref(), Some(told));
+        assert_eq!(patch_line_counts("no patch"), None);
     }
 }

@@ -1,23 +1,23 @@
-//! Parser of a shell command: its simple commands, each classified (tests, build, look-up, git and
-//! so on), a key that equal runs share, and the files that it plainly writes. It must not read an
-//! output.
+//! Parser of a shell command line: its simple commands, each with its kind (tests, build, git and
+//! so on) and a key that equal runs share, and the files that it plainly writes. It must not read
+//! an output.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{
     effects, looks,
     selection::{DRIVERS, TestRun},
-    shell::{Joint, SimpleCommand, parts, program, without_wrappers},
-    touch::{Touch, touched},
+    shell::{CommandJoint, SimpleCommand, program_name, split_commands, without_wrappers},
+    touch::{FileTouch, file_effects},
 };
 use crate::event::{
-    lists::{has, word_list},
+    lists::{has_word, word_list},
     text::{clip, head},
 };
 
-/// Most bytes of a command that are parsed.
+/// Maximum bytes of a command line that are parsed.
 const BYTES_MAX: usize = 16 << 10;
-/// Most characters kept of a commit's subject, and of a script's path.
+/// Maximum characters that are kept of a commit's subject, and of a script's path.
 const NAME_CHARS_MAX: usize = 200;
 
 /// First line of a patch in the format of `apply_patch`.
@@ -25,7 +25,7 @@ pub(crate) const PATCH: &str = "*** Begin Patch";
 /// Programs that build, in addition to the drivers.
 const BUILDERS: [&str; 9] =
     ["tsc", "rustc", "cmake", "ninja", "gcc", "g++", "clang", "javac", "clippy-driver"];
-/// Subcommands that build: the name under which they are compared, and their spellings.
+/// Subcommands that build: the name by which they are compared, and their spellings.
 const BUILDS: [(&str, &str); 7] = [
     ("build", "build b check c compile all"),
     ("typecheck", "typecheck"),
@@ -37,7 +37,7 @@ const BUILDS: [(&str, &str); 7] = [
 ];
 /// Programs that only print another program's output.
 const FILTERS: [&str; 14] = word_list("tail head cat tee less grep rg sed sort wc awk uniq cut tr");
-/// Programs that prepare a command or report on it.
+/// Programs that prepare another command, or only print.
 const PREPARES: [&str; 18] = [
     "", "cd", "export", "set", "source", ".", "pushd", "popd", "echo", "printf", "true", ":",
     "exit", "sleep", "wait", "unset", "trap", "ulimit",
@@ -47,46 +47,46 @@ const INTERPRETERS: [&str; 16] = word_list(
     "python python3 node bash sh zsh ruby perl php deno bun tsx ts-node Rscript lua julia",
 );
 const INLINE: [&str; 7] = ["-c", "-e", "-r", "-", "eval", "--eval", "-p"];
-/// Options with which a driver only reports and runs nothing.
-const TELLING: [&str; 5] = ["--dry-run", "--help", "--version", "--list", "--no-run"];
+/// Options with which a driver reports something and runs nothing.
+const REPORT_OPTIONS: [&str; 5] = ["--dry-run", "--help", "--version", "--list", "--no-run"];
 
 /// Kind of a simple command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CommandKind {
-    /// Only looks: its exit code never means a failure.
-    Looks,
+    /// Reads only: its exit code never means a failure.
+    ReadOnly,
     /// Runs tests.
     Tests(TestRun),
-    /// Builds: the build family, and the targets that it is limited to.
+    /// Builds: the build command, and the targets to which it is limited.
     Builds(Box<str>, Vec<Box<str>>),
     /// Git: its subcommand, and the subject of a commit.
     Git(Box<str>, Option<Box<str>>),
     /// Installs these packages.
     Installs(Vec<Box<str>>),
-    /// Tries something: an inline script, a network request.
+    /// Runs an inline script, or sends a network request.
     Trial,
     /// Any other command, with the path of the script that it runs.
     Other(Option<Box<str>>),
 }
 
-/// A simple command, classified.
+/// A simple command with its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CommandRun {
-    /// Hash that is equal for runs of the same thing.
+    /// Hash that is equal for runs that are compared with each other.
     pub(crate) key: u64,
     /// Name of the program, without its directory.
     pub(crate) program: Box<str>,
     pub(crate) kind: CommandKind,
-    pub(crate) joint: Joint,
-    /// True if the exit code of the line may be another command's.
+    pub(crate) joint: CommandJoint,
+    /// True if the exit code of the line may be that of another simple command.
     pub(crate) hides_code: bool,
-    /// Number of the line's file effects that earlier simple commands have.
+    /// Number of file effects of earlier simple commands in the line.
     pub(crate) files_before: usize,
 }
 
 impl CommandRun {
-    pub(crate) fn only_looks(&self) -> bool {
-        self.kind == CommandKind::Looks
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.kind == CommandKind::ReadOnly
     }
 
     pub(crate) fn test(&self) -> Option<&TestRun> {
@@ -96,26 +96,26 @@ impl CommandRun {
         }
     }
 
-    /// Builds the run of a tool that is not a shell.
-    pub(crate) fn of_tool(key: u64, tool: &str) -> Self {
-        let (kind, joint) = (CommandKind::Other(None), Joint::Then);
+    /// Creates the run of a tool that is not a shell.
+    pub(crate) fn from_tool(key: u64, tool: &str) -> Self {
+        let (kind, joint) = (CommandKind::Other(None), CommandJoint::Then);
         Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
     }
 
-    fn from_part(part: &SimpleCommand) -> Self {
+    fn from_command(part: &SimpleCommand) -> Self {
         let words = without_wrappers(&part.words);
-        let name = program(words);
-        let kind = kind(words, name, part);
+        let name = program_name(words);
+        let kind = classify(words, name, part);
         let mut hasher = DefaultHasher::new();
         match &kind {
             CommandKind::Tests(test) => test.hash(&mut hasher),
             CommandKind::Git(sub, _) => ("git", sub).hash(&mut hasher),
             CommandKind::Builds(family, limits) => (family, limits).hash(&mut hasher),
             _ => {
-                let is_said = |word: &&String| {
-                    !word.starts_with('-') || word.len() == 1 || TELLING.contains(&&***word)
+                let is_compared = |word: &&String| {
+                    !word.starts_with('-') || word.len() == 1 || REPORT_OPTIONS.contains(&&***word)
                 };
-                let rest = words.iter().skip(1).filter(is_said);
+                let rest = words.iter().skip(1).filter(is_compared);
                 let rest: Vec<&str> = rest.map(|word| word.trim_start_matches("./")).collect();
                 (name.trim_end_matches('3'), rest, &part.input).hash(&mut hasher);
             }
@@ -131,21 +131,21 @@ impl CommandRun {
     }
 }
 
-fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
+fn classify(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
     if let Some(test) = TestRun::parse(words, name) {
         return CommandKind::Tests(test);
     }
-    if looks::only_looks(words, name, &part.words) {
-        return CommandKind::Looks;
+    if looks::is_read_only(words, name, &part.words) {
+        return CommandKind::ReadOnly;
     }
     let rest = words.get(1..).unwrap_or_default();
     if name == "git" {
-        let (sub, rest) = looks::git_words(rest);
+        let (sub, rest) = looks::split_git_arguments(rest);
         return CommandKind::Git(sub.into(), commit_subject(rest, &part.input));
     }
     let is_inline = || rest.first().is_some_and(|word| INLINE.contains(&&**word));
     let runs_script = INTERPRETERS.contains(&name);
-    if effects::installs(words, name) {
+    if effects::installs_packages(words, name) {
         let named = rest.iter().filter(|word| !word.starts_with('-')).skip(1);
         let bare = |word: &String| word.split(['=', '>', '<', '[', '~']).next().map(Into::into);
         return CommandKind::Installs(named.filter_map(bare).collect());
@@ -153,7 +153,7 @@ fn kind(words: &[String], name: &str, part: &SimpleCommand) -> CommandKind {
     if runs_script && (is_inline() || !part.input.is_empty()) || is_network_client(name) {
         return CommandKind::Trial;
     }
-    if let Some(build) = build(name, rest) {
+    if let Some(build) = parse_build(name, rest) {
         return build;
     }
     let is_path = |word: &&String| !word.starts_with('-') && word.contains(['.', '/']);
@@ -170,8 +170,8 @@ fn is_network_client(name: &str) -> bool {
     matches!(name, "curl" | "wget" | "http" | "xh" | "ping" | "nc" | "telnet")
 }
 
-/// Parses a run that builds, limited to the targets that its arguments name.
-fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
+/// Parses a run that builds, with the targets in its arguments; `None` if it is not one.
+fn parse_build(name: &str, rest: &[String]) -> Option<CommandKind> {
     let plain = |words: &[String]| -> Vec<Box<str>> {
         let named = words.iter().filter(|word| !word.starts_with(['-', '+']));
         let named = named.map(|word| word.trim_start_matches("./"));
@@ -180,7 +180,7 @@ fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
     if BUILDERS.contains(&name) {
         return Some(CommandKind::Builds(name.into(), plain(rest)));
     }
-    if !DRIVERS.contains(&name) || rest.iter().any(|word| TELLING.contains(&&**word)) {
+    if !DRIVERS.contains(&name) || rest.iter().any(|word| REPORT_OPTIONS.contains(&&**word)) {
         return None;
     }
     let at = rest.iter().position(|word| !word.starts_with(['-', '+']) && word != "run");
@@ -189,9 +189,9 @@ fn build(name: &str, rest: &[String]) -> Option<CommandKind> {
         return (name == "make").then(|| CommandKind::Builds("make build".into(), Vec::new()));
     };
     let word = rest.get(at)?.as_str();
-    let same = BUILDS.iter().find(|(_, words)| has(words, word)).map(|(same, _)| *same);
+    let same = BUILDS.iter().find(|(_, words)| has_word(words, word)).map(|(same, _)| *same);
     let same = same.or_else(|| (name == "make" || word.starts_with("build")).then_some(word))?;
-    // All package managers run the same script of a package.
+    // All package managers run the same scripts of a package.
     let family = if matches!(name, "npm" | "pnpm" | "yarn" | "bun") { "npm" } else { name };
     let limits = plain(rest.get(at + 1..).unwrap_or_default());
     Some(CommandKind::Builds(format!("{family} {same}").into(), limits))
@@ -213,82 +213,86 @@ fn commit_subject(rest: &[String], input: &str) -> Option<Box<str>> {
 
 /// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Command {
-    /// Simple commands, without those that only prepare or filter.
+pub(crate) struct CommandLine {
+    /// Simple commands, except those that only prepare or filter.
     pub(crate) runs: Vec<CommandRun>,
-    /// True if the exit code is that of a command that only looks.
-    pub(crate) ends_in_look: bool,
-    /// True if it changes something other than files.
+    /// True if the exit code is that of a command that only reads.
+    pub(crate) ends_read_only: bool,
+    /// True if the line changes something other than files.
     pub(crate) changes: bool,
     /// Plain effects on files, in order.
-    pub(crate) files: Vec<(Touch, String)>,
+    pub(crate) files: Vec<(FileTouch, String)>,
 }
 
-impl Command {
+impl CommandLine {
     /// Parses a command line as a shell does.
     pub(crate) fn parse(line: &str) -> Self {
         let text = head(line, BYTES_MAX);
-        let parts = parts(text);
-        let fed = parts.iter().filter(|part| matches!(program(&part.words), "echo" | "printf"));
-        let fed = fed.flat_map(|part| part.words.iter().map(String::as_str));
+        let parts = split_commands(text);
+        let printed =
+            parts.iter().filter(|part| matches!(program_name(&part.words), "echo" | "printf"));
+        let printed = printed.flat_map(|part| part.words.iter().map(String::as_str));
         let inputs = parts.iter().map(|part| part.input.as_str());
-        let given = fed.chain(inputs).collect::<Vec<_>>().join("\n");
+        let inputs_text = printed.chain(inputs).collect::<Vec<_>>().join("\n");
         let is_piped_whole = parts.iter().any(|part| part.words.iter().any(|w| w == "pipefail"));
         let mut made = Self::default();
         for (at, part) in parts.iter().enumerate() {
             let words = without_wrappers(&part.words);
-            made.changes |= effects::changes(words, program(words), &given);
-            if is_main_part(part) {
+            made.changes |= effects::changes_state(words, program_name(words), &inputs_text);
+            if is_main_command(part) {
                 let passes = |next: &SimpleCommand| {
-                    next.joint == Joint::And || next.joint == Joint::Pipe && is_piped_whole
+                    next.joint == CommandJoint::And
+                        || next.joint == CommandJoint::Pipe && is_piped_whole
                 };
                 let hides_code = !parts.iter().skip(at + 1).all(passes);
                 let files_before = made.files.len();
                 made.runs.push(CommandRun {
                     hides_code,
                     files_before,
-                    ..CommandRun::from_part(part)
+                    ..CommandRun::from_command(part)
                 });
             }
-            made.files.extend(touched(part));
+            made.files.extend(file_effects(part));
         }
         let last = parts.last().filter(|_| !is_piped_whole);
-        made.ends_in_look = last.is_some_and(|part| {
+        made.ends_read_only = last.is_some_and(|part| {
             let words = without_wrappers(&part.words);
-            looks::only_looks(words, program(words), &part.words)
+            looks::is_read_only(words, program_name(words), &part.words)
         });
         made
     }
 }
 
 /// Programs whose first argument is a subcommand.
-const ASKED: [&str; 32] = word_list(
+const WITH_SUBCOMMAND: [&str; 32] = word_list(
     "git cargo npm yarn pnpm bun docker kubectl go pip pip3 uv poetry make systemctl terraform \
      aws gcloud gh helm brew apt apt-get dotnet bundle rails mix gradle mvn rustup deno sessionlog",
 );
 
-/// Returns the names of a line's simple commands, each once: the program and its subcommand (`cargo
-/// test`). Changes of directory and trailing filters are omitted.
+/// Returns the distinct names of a line's simple commands: program and subcommand (`cargo test`).
+/// Changes of directory and trailing filters are omitted.
 #[must_use]
-pub fn names(line: &str) -> Vec<String> {
+pub fn command_names(line: &str) -> Vec<String> {
     let text = head(line, BYTES_MAX);
     let mut found: Vec<String> = Vec::new();
-    // Editors receive a patch where a shell receives a command.
+    // Editing tools receive a patch in the member in which a shell receives a command.
     if text.trim_start().starts_with(PATCH) {
         return found;
     }
-    for part in parts(text).iter().filter(|part| is_main_part(part)) {
+    for part in split_commands(text).iter().filter(|part| is_main_command(part)) {
         let words = without_wrappers(&part.words);
-        let program = program(words);
+        let program = program_name(words);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
         let begins = program.starts_with(|c: char| c.is_ascii_alphanumeric() || "._".contains(c));
         if !begins || !program.contains(char::is_alphanumeric) || !program.chars().all(is_name) {
             continue;
         }
-        // A word after an option may be that option's value, so only the first counts.
+        // A word after an option may be the option's value, so only the first word is a subcommand.
         let is_word = |word: &&String| word.starts_with(|c: char| c.is_ascii_lowercase());
-        let asked = words.get(1).filter(|word| ASKED.contains(&program) && is_word(word));
-        let name = asked.map_or_else(|| program.to_owned(), |asked| format!("{program} {asked}"));
+        let subcommand =
+            words.get(1).filter(|word| WITH_SUBCOMMAND.contains(&program) && is_word(word));
+        let name = subcommand
+            .map_or_else(|| program.to_owned(), |subcommand| format!("{program} {subcommand}"));
         if !found.contains(&name) {
             found.push(name);
         }
@@ -296,10 +300,10 @@ pub fn names(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns false for a change of directory and for a filter at the end of a pipe.
-fn is_main_part(part: &SimpleCommand) -> bool {
-    let program = program(without_wrappers(&part.words));
-    let is_filter = part.joint == Joint::Pipe && FILTERS.contains(&program);
+/// Returns true unless a simple command only prepares another one, or filters its output.
+fn is_main_command(part: &SimpleCommand) -> bool {
+    let program = program_name(without_wrappers(&part.words));
+    let is_filter = part.joint == CommandJoint::Pipe && FILTERS.contains(&program);
     !(PREPARES.contains(&program) && part.writes.is_empty() || is_filter)
 }
 
@@ -308,11 +312,11 @@ mod tests {
     use super::*;
 
     fn test_of(line: &str) -> Option<TestRun> {
-        Command::parse(line).runs.iter().find_map(CommandRun::test).cloned()
+        CommandLine::parse(line).runs.iter().find_map(CommandRun::test).cloned()
     }
 
     #[test]
-    fn a_test_run_is_recognised_by_its_program_and_arguments() {
+    fn a_test_run_is_recognized_by_its_program_and_arguments() {
         for line in [
             "cargo test",
             "cargo nextest run",

@@ -1,6 +1,6 @@
 //! Shortens JSON to one line for a reader: `name: value` pairs, of which those with ids and amounts
-//! are shortened last; or strips the marks that only a parser needs. It must not use anything but
-//! the value.
+//! are shortened last; or removes quotation marks and white space. It must not use anything but the
+//! value.
 
 use std::borrow::Cow;
 
@@ -9,23 +9,23 @@ use serde_json::Value;
 
 use crate::event::{json, text::one_line};
 
-/// Most values of one JSON text that are shown.
+/// Maximum values of a JSON text that are shown.
 const VALUES_MAX: usize = 400;
-/// Strings that would be read as another type without quotes, in any case.
+/// Strings that, without quotes, would be read as another type, compared in lower case.
 const WORDS: [&str; 4] = ["true", "false", "null", "none"];
-/// Most bytes of a JSON text whose quotes are removed.
+/// Maximum bytes of a JSON text whose quotes are removed.
 const UNQUOTED_BYTES_MAX: usize = 64 << 10;
-/// Characters that each text keeps before whole pairs are dropped.
+/// Minimum characters of each text before whole pairs are dropped.
 const TEXT_CHARS_MIN: usize = 24;
-/// Characters that each pair keeps.
+/// Minimum characters of each pair.
 const PAIR_CHARS_MIN: usize = 8;
 
 /// Shortens a text to one line: a JSON object to `name: value` pairs, a list to the values of its
-/// objects in brackets, any other text unchanged but cut.
+/// objects in brackets; any other text is only cut.
 pub(crate) fn compact(text: &str, chars_max: usize) -> String {
     let trimmed = text.trim();
     let is_json = trimmed.starts_with(['{', '[']);
-    let read = json::tree(trimmed).filter(|_| is_json);
+    let read = json::check(trimmed).filter(|_| is_json);
     match read.and_then(|text| serde_json::from_str::<Value>(text).ok()) {
         Some(value) => fit_pairs(&value, chars_max),
         None => one_line(text, chars_max),
@@ -71,18 +71,18 @@ fn without_quotes(quoted: &str) -> &str {
     if is_plain { text } else { quoted }
 }
 
-/// Fits the pairs into that many characters: shortens the longest texts, drops pairs without an id
-/// or an amount from the last, drops such words from lists, then shortens the longest pairs.
+/// Fits the pairs into `chars_max` characters: shortens texts, drops pairs without an id or an
+/// amount from the last on, reduces lists to ids and amounts, then shortens pairs.
 fn fit_pairs(value: &Value, chars_max: usize) -> String {
     let length = |pairs: &[String]| {
         let chars: usize = pairs.iter().map(|pair| pair.chars().count() + 2).sum();
         chars.saturating_sub(2)
     };
     let mut chars = chars_max;
-    let mut pairs = pairs_of(value, chars);
+    let mut pairs = format_pairs(value, chars);
     while length(&pairs) > chars_max && chars > TEXT_CHARS_MIN {
         chars = (chars * 2 / 3).max(TEXT_CHARS_MIN);
-        pairs = pairs_of(value, chars);
+        pairs = format_pairs(value, chars);
     }
     let plain = |pair: &String| {
         let value = pair.split_once(": ").map_or(&**pair, |(_, value)| value);
@@ -94,7 +94,7 @@ fn fit_pairs(value: &Value, chars_max: usize) -> String {
         pairs.remove(at);
     }
     if length(&pairs) > chars_max {
-        pairs.iter_mut().for_each(|pair| *pair = only_ids_and_amounts(pair));
+        pairs.iter_mut().for_each(|pair| *pair = keep_ids_and_amounts(pair));
     }
     let mut chars = chars_max;
     while length(&pairs) > chars_max && chars > PAIR_CHARS_MIN {
@@ -105,7 +105,7 @@ fn fit_pairs(value: &Value, chars_max: usize) -> String {
 }
 
 /// Reduces a pair whose value is a list to the ids and amounts in it.
-fn only_ids_and_amounts(pair: &str) -> String {
+fn keep_ids_and_amounts(pair: &str) -> String {
     let list =
         pair.split_once(": [").and_then(|(name, list)| Some((name, list.strip_suffix(']')?)));
     let Some((name, list)) = list else { return pair.to_owned() };
@@ -116,30 +116,30 @@ fn only_ids_and_amounts(pair: &str) -> String {
     format!("{name}: [{}]", list.split("; ").map(words).collect::<Vec<_>>().join("; "))
 }
 
-/// Returns true if a word may be an id or an amount: it has a digit and is not a date.
+/// Returns true if a word may be an id or an amount: it has a digit, and is not a date.
 fn is_id_or_amount(word: &str) -> bool {
     let of_date = |c: char| c.is_ascii_digit() || matches!(c, '-' | '/' | ':' | 'T' | 'Z' | '.');
     let is_date = word.len() >= 8 && word.contains(['-', '/', ':']) && word.chars().all(of_date);
     word.contains(|c: char| c.is_ascii_digit()) && !is_date
 }
 
-/// Returns the pairs of an object, or any other value as one text.
-fn pairs_of(value: &Value, chars: usize) -> Vec<String> {
+/// Formats the pairs of an object, or any other value as one text.
+fn format_pairs(value: &Value, chars: usize) -> Vec<String> {
     let mut left = VALUES_MAX;
     match value {
         Value::Object(members) => {
             let pair = |(name, value): (&String, &Value)| {
-                let text = text_of(value, chars, true, &mut left);
+                let text = format_value(value, chars, true, &mut left);
                 (!text.is_empty()).then(|| format!("{name}: {text}"))
             };
             members.iter().filter_map(pair).collect()
         }
-        other => vec![text_of(other, chars, true, &mut left)],
+        other => vec![format_value(other, chars, true, &mut left)],
     }
 }
 
 /// Formats a value, with or without the names of its members.
-fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
+fn format_value(value: &Value, chars: usize, named: bool, left: &mut usize) -> String {
     if *left == 0 {
         return String::new();
     }
@@ -152,17 +152,18 @@ fn text_of(value: &Value, chars: usize, named: bool, left: &mut usize) -> String
         Value::Null => String::new(),
         Value::String(text) => one_line(text, chars),
         Value::Array(values) => {
-            let all = values.iter().map(|value| text_of(value, chars, false, left)).collect();
+            let all = values.iter().map(|value| format_value(value, chars, false, left)).collect();
             if named { format!("[{}]", joined(all, "; ")) } else { joined(all, " ") }
         }
         Value::Object(members) if named => {
             let pair = |(name, value): (&String, &Value)| {
-                format!("{name}: {}", text_of(value, chars, true, left))
+                format!("{name}: {}", format_value(value, chars, true, left))
             };
             format!("{{{}}}", joined(members.iter().map(pair).collect(), ", "))
         }
         Value::Object(members) => {
-            let all = members.values().map(|value| text_of(value, chars, false, left)).collect();
+            let all =
+                members.values().map(|value| format_value(value, chars, false, left)).collect();
             joined(all, " ")
         }
         other => other.to_string(),
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_and_amounts_are_shortened_last() {
+    fn pairs_without_ids_and_amounts_are_dropped_first() {
         let long = format!(r#"{{"why":"{}","id":"EHGLP3","amount":375}}"#, "because ".repeat(50));
         let short = compact(&long, 60);
         assert!(short.ends_with("id: EHGLP3, amount: 375"), "{short}");

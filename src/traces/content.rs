@@ -1,4 +1,4 @@
-//! Extracts the texts of a `content`, of a message or a tool's result. It must not interpret them.
+//! Extracts the texts of a message's or a result's `content`. It must not interpret them.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -7,17 +7,17 @@ use crate::event::json;
 
 /// Returns the text of a `content`: a string, or the texts of its blocks joined by spaces.
 #[must_use]
-pub fn words(content: &RawValue) -> String {
-    texts(content).join(" ")
+pub fn content_text(content: &RawValue) -> String {
+    content_texts(content).join(" ")
 }
 
 /// Returns the texts of a `content`: a string, or the texts of its blocks.
 #[must_use]
-pub fn texts(content: &RawValue) -> Vec<String> {
-    if let Some(text) = string(content) {
+pub fn content_texts(content: &RawValue) -> Vec<String> {
+    if let Some(text) = parse_string(content) {
         return vec![text];
     }
-    let blocks = json::list(content.get(), 1);
+    let blocks = json::check_levels(content.get(), 1);
     match blocks.and_then(|text| serde_json::from_str::<Vec<TextBlock>>(text).ok()) {
         Some(blocks) => blocks.into_iter().filter_map(|block| block.text).collect(),
         None => vec![content.get().to_owned()],
@@ -26,7 +26,7 @@ pub fn texts(content: &RawValue) -> Vec<String> {
 
 /// Parses a JSON string; `None` for any other value.
 #[must_use]
-pub(crate) fn string(raw: &RawValue) -> Option<String> {
+pub(crate) fn parse_string(raw: &RawValue) -> Option<String> {
     serde_json::from_str(raw.get()).ok()
 }
 

@@ -3,11 +3,11 @@
 
 use super::{
     looks,
-    programs::{HOSTS, changes_with},
+    programs::{HOSTS, is_changing_subcommand},
 };
-use crate::event::lists::{has, word_list};
+use crate::event::lists::{has_word, word_list};
 
-/// Database clients; their statements show whether they write.
+/// Database clients, which write only with some statements.
 const CLIENTS: [&str; 8] =
     ["psql", "mysql", "mariadb", "sqlite3", "duckdb", "sqlcmd", "clickhouse-client", "cqlsh"];
 /// Keywords of SQL statements that write.
@@ -15,18 +15,20 @@ const WRITES: [&str; 15] = [
     "insert", "update", "delete", "create", "drop", "alter", "truncate", "replace", "grant",
     "revoke", "merge", "reindex", "vacuum", "refresh", "call",
 ];
-/// Words after a changing subcommand that make it a read.
-const ASKING: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
+/// Words after a changing subcommand with which it only reads.
+const READ_WORDS: [&str; 7] = ["list", "show", "status", "history", "ps", "logs", "pull"];
 
 /// Returns true if a simple command changes something other than files. `words` begin with the
-/// program, `name` is its name, `inputs` is all text that the line feeds to its programs.
-pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
+/// program, `name` is its name, `inputs` is the text that the line passes to programs as input.
+pub(super) fn changes_state(words: &[String], name: &str, inputs: &str) -> bool {
     let rest = words.get(1..).unwrap_or_default();
     if name == "uv" && rest.first().is_some_and(|word| word == "pip") {
-        return changes(rest, "pip", inputs);
+        return changes_state(rest, "pip", inputs);
     }
-    if matches!(name, "python" | "python3") && rest.first().is_some_and(|word| is_manage(word)) {
-        return changes(rest, "manage.py", inputs);
+    if matches!(name, "python" | "python3")
+        && rest.first().is_some_and(|word| is_manage_script(word))
+    {
+        return changes_state(rest, "manage.py", inputs);
     }
     if CLIENTS.contains(&name) {
         let reads_file = rest.iter().any(|word| matches!(&**word, "-f" | "--file"));
@@ -37,8 +39,9 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     if matches!(name, "curl" | "wget" | "http" | "xh") {
         return sends_data(rest);
     }
-    if has(HOSTS, name) {
-        return rest.get(1).is_some_and(|word| changes_with(name, word)) || sends_data(rest);
+    if has_word(HOSTS, name) {
+        return rest.get(1).is_some_and(|word| is_changing_subcommand(name, word))
+            || sends_data(rest);
     }
     if name == "git" && only_reverts(rest) {
         return false;
@@ -47,13 +50,13 @@ pub(super) fn changes(words: &[String], name: &str, inputs: &str) -> bool {
     let plain = rest.iter().filter(|word| !word.starts_with(['-', '+']));
     let plain: Vec<&str> = plain.map(|word| word.rsplit(':').next().unwrap_or(word)).collect();
     let first = rest.first().map_or(1, |word| if word.starts_with('-') { 2 } else { 1 });
-    let at = plain.iter().take(first).position(|word| changes_with(name, word));
-    at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !ASKING.contains(next)))
+    let at = plain.iter().take(first).position(|word| is_changing_subcommand(name, word));
+    at.is_some_and(|at| plain.get(at + 1).is_none_or(|next| !READ_WORDS.contains(next)))
 }
 
-/// Returns true if git only discards changes of files: that undoes a change and makes none.
+/// Returns true if a git command only discards changes of files.
 fn only_reverts(rest: &[String]) -> bool {
-    let (sub, rest) = looks::git_words(rest);
+    let (sub, rest) = looks::split_git_arguments(rest);
     let has = |option: &str| rest.iter().any(|word| word == option);
     let is_file = |word: &String| {
         let name = word.rsplit('/').next().unwrap_or_default();
@@ -71,7 +74,7 @@ fn only_reverts(rest: &[String]) -> bool {
 }
 
 /// Returns true if a simple command installs packages.
-pub(super) fn installs(words: &[String], name: &str) -> bool {
+pub(super) fn installs_packages(words: &[String], name: &str) -> bool {
     const MANAGERS: [&str; 22] = [
         "npm", "pnpm", "yarn", "bun", "gem", "bundle", "composer", "go", "cargo", "poetry", "uv",
         "pip", "pip3", "apt", "apt-get", "brew", "dnf", "yum", "apk", "conda", "mamba", "rustup",
@@ -79,11 +82,11 @@ pub(super) fn installs(words: &[String], name: &str) -> bool {
     const WORDS: [&str; 9] =
         ["install", "i", "add", "ci", "get", "sync", "download", "update", "upgrade"];
     let mut plain = words.iter().skip(1).filter(|word| !word.starts_with('-'));
-    let asked = plain.find(|word| *word != "pip").map_or("", String::as_str);
-    MANAGERS.contains(&name) && WORDS.contains(&asked)
+    let subcommand = plain.find(|word| *word != "pip").map_or("", String::as_str);
+    MANAGERS.contains(&name) && WORDS.contains(&subcommand)
 }
 
-fn is_manage(word: &str) -> bool {
+fn is_manage_script(word: &str) -> bool {
     word.rsplit('/').next() == Some("manage.py")
 }
 

@@ -1,5 +1,5 @@
-//! Parser of git's messages in a command's output: the commit that it made, and the branch that is
-//! checked out. It must not run git, nor read a command.
+//! Parser of git's messages in a command's output: the commit that git made, the branch that is
+//! checked out, and errors. It must not run git, nor read a command.
 
 use crate::event::lists::phrase_list;
 
@@ -21,7 +21,7 @@ pub(crate) fn is_git_error(error: &str) -> bool {
     REFUSES.iter().any(|mark| error.starts_with(mark))
 }
 
-/// Returns true if git reports that nothing was to be committed or pushed.
+/// Returns true if the programs are only git, and it reports nothing to commit or push.
 pub(crate) fn had_nothing_to_do<'a>(
     mut programs: impl Iterator<Item = &'a str>,
     output: &str,
@@ -30,7 +30,7 @@ pub(crate) fn had_nothing_to_do<'a>(
     programs.all(|program| program == "git") && says_clean.iter().any(|mark| output.contains(mark))
 }
 
-/// Returns true if the success of one git subcommand ends the failure of another.
+/// Returns true if the success of the git subcommand `sub` ends a failure of `failed`.
 pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
     match sub {
         "commit" => matches!(failed, "add" | "commit" | "merge" | "cherry-pick" | "revert" | "rm"),
@@ -41,7 +41,7 @@ pub(crate) fn ends_failure(sub: &str, failed: &str) -> bool {
 }
 
 /// Returns true if a later output of git shows that a failure is over: no operation in progress, a
-/// commit with that subject, or a pushed branch.
+/// commit with the subject of the failed one, or a pushed branch.
 pub(crate) fn is_failure_over(failed: &str, subject: Option<&str>, output: &str) -> bool {
     let has = |marks: &[&str]| marks.iter().any(|mark| output.contains(mark));
     let is_status = output.contains("On branch ");
@@ -58,7 +58,7 @@ pub(crate) fn is_failure_over(failed: &str, subject: Option<&str>, output: &str)
     }
 }
 
-/// A commit that git reported.
+/// A commit that an output of git reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedCommit<'a> {
     pub(crate) branch: &'a str,
@@ -66,8 +66,8 @@ pub(crate) struct ReportedCommit<'a> {
     pub(crate) subject: &'a str,
 }
 
-/// Returns the last commit that an output reports: `[branch 1a2b3c4] subject`.
-pub(crate) fn commit(output: &str) -> Option<ReportedCommit<'_>> {
+/// Parses the last commit that an output reports: `[branch 1a2b3c4] subject`.
+pub(crate) fn parse_commit(output: &str) -> Option<ReportedCommit<'_>> {
     output.lines().rev().find_map(|line| {
         let (head, subject) = line.strip_prefix('[')?.split_once("] ")?;
         let (branch, hash) = head.rsplit_once(' ')?;
@@ -77,14 +77,14 @@ pub(crate) fn commit(output: &str) -> Option<ReportedCommit<'_>> {
     })
 }
 
-/// Returns the branch that an output reports last.
-pub(crate) fn branch(output: &str) -> Option<&str> {
+/// Parses the last branch that an output reports as checked out.
+pub(crate) fn parse_branch(output: &str) -> Option<&str> {
     const MARKS: [&str; 3] = ["Switched to a new branch '", "Switched to branch '", "Already on '"];
     output.lines().rev().find_map(|line| {
         let quoted = MARKS.iter().find_map(|mark| line.strip_prefix(mark)?.strip_suffix('\''));
-        quoted
-            .or_else(|| line.strip_prefix("On branch "))
-            .or_else(|| Some(commit(line)?.branch).filter(|branch| *branch != "detached HEAD"))
+        quoted.or_else(|| line.strip_prefix("On branch ")).or_else(|| {
+            Some(parse_commit(line)?.branch).filter(|branch| *branch != "detached HEAD")
+        })
     })
 }
 
@@ -104,8 +104,8 @@ mod tests {
             ("[INFO] [main thread] started", None, None),
             ("[main nothex!] x", None, None),
         ] {
-            assert_eq!(commit(output).map(|commit| commit.hash), made, "{output}");
-            assert_eq!(branch(output), on, "{output}");
+            assert_eq!(parse_commit(output).map(|commit| commit.hash), made, "{output}");
+            assert_eq!(parse_branch(output), on, "{output}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! TRACES: parsers of single tool calls, command lines and outputs: a tool's effect, changed files,
-//! tests in a report, the reason of a refusal. Texts of programs are in tables. It must not depend
-//! on a session or on earlier calls.
+//! TRACES: parsers of tool calls, command lines and outputs: a tool's effect, changed files, tests
+//! in a report, the reason of a refusal. Texts that programs write are in tables. It must not
+//! depend on a session.
 
 mod asked;
 mod calls;
@@ -25,21 +25,21 @@ mod trouble;
 mod unrun;
 mod verdict;
 
-pub(crate) use asked::answers as answers_of_person;
-pub(crate) use calls::{Calls, ToolCall, ToolEvent, ToolResult};
+pub(crate) use asked::parse_user_answers;
+pub(crate) use calls::{OpenCalls, ToolEvent, TracedCall, TracedResult};
 pub use changed_lines::LINES;
-pub use command::names as commands_of;
-pub(crate) use command::{Command, CommandKind, CommandRun};
+pub use command::command_names;
+pub(crate) use command::{CommandKind, CommandLine, CommandRun};
 pub(crate) use compact::{compact, unquoted};
-pub(crate) use content::string;
-pub use content::{texts as texts_of, words};
-pub(crate) use failed::failed_run;
-pub use paths::placed;
+pub(crate) use content::parse_string;
+pub use content::{content_text, content_texts};
+pub(crate) use failed::find_failed_run;
+pub use paths::normalize_path;
 pub(crate) use selection::{RunnerFamily, TestRun};
-pub(crate) use shell::Joint;
+pub(crate) use shell::CommandJoint;
 pub(crate) use tool_body::ToolBody;
-pub use tool_body::answered_call;
-pub(crate) use touch::Touch;
-pub use trouble::Trouble;
-pub use unrun::{RefusedCall, refused, said_with_refusal};
-pub(crate) use unrun::{Unrun, words_of_refusal};
+pub use tool_body::find_answered_call;
+pub(crate) use touch::FileTouch;
+pub use trouble::FailureKind;
+pub(crate) use unrun::{NotRun, refusal_explanation};
+pub use unrun::{RefusedCall, parse_refusal, refusal_comment};

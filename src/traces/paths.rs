@@ -1,22 +1,26 @@
 //! Normalizes file paths, relative to the workspace where they are below it. It must not access a
 //! file.
 
-/// Normalizes a path: removes `.`, `..` and empty parts and makes it relative to `workspace`, else
+/// Normalizes a path: removes `.`, `..` and empty parts, and makes it relative to `workspace`, else
 /// to `directory`, if it is below either. A relative path starts at `directory`, or else at the
-/// workspace. `None` if it names no file or climbs above its root.
+/// workspace. Returns `None` if it is empty or climbs above its root.
 #[must_use]
-pub fn placed(path: &str, workspace: Option<&str>, directory: Option<&str>) -> Option<String> {
+pub fn normalize_path(
+    path: &str,
+    workspace: Option<&str>,
+    directory: Option<&str>,
+) -> Option<String> {
     let roots = [workspace, directory].map(|root| root.filter(|root| root.starts_with('/')));
-    let [workspace, directory] = roots.map(|root| root.and_then(|root| normalize(root, "")));
+    let [workspace, directory] = roots.map(|root| root.and_then(|root| resolve_path(root, "")));
     let base = directory.as_deref().or(workspace.as_deref()).unwrap_or_default();
-    let whole = normalize(path, base)?;
+    let whole = resolve_path(path, base)?;
     let below = |root: Option<&str>| whole.strip_prefix(root?)?.strip_prefix('/');
     let below = below(workspace.as_deref()).or_else(|| below(directory.as_deref()));
     Some(below.map_or_else(|| whole.clone(), str::to_owned)).filter(|path| !path.is_empty())
 }
 
 /// Removes `.`, `..` and empty parts from a path; a relative one is appended to `base`.
-fn normalize(path: &str, base: &str) -> Option<String> {
+fn resolve_path(path: &str, base: &str) -> Option<String> {
     let is_rooted = path.starts_with('/') || base.starts_with('/');
     let base = if path.starts_with('/') { "" } else { base };
     let mut parts: Vec<&str> = Vec::new();
@@ -36,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_path_below_the_workspace_becomes_one_relative_path() {
+    fn spellings_of_one_path_below_the_workspace_have_the_same_relative_path() {
         let (bank, src) = (Some("/work/bank"), Some("/work/bank/src/"));
         for (path, workspace, directory, expected) in [
             ("src/./tax.py", bank, None, Some("src/tax.py")),
@@ -55,7 +59,7 @@ mod tests {
             ("./", None, None, None),
             ("", bank, None, Some("/work/bank")),
         ] {
-            let found = placed(path, workspace, directory);
+            let found = normalize_path(path, workspace, directory);
             assert_eq!(found.as_deref(), expected, "{path} {workspace:?} {directory:?}");
         }
     }

@@ -1,11 +1,11 @@
-//! Table of programs and their subcommands: those that only look, and those that change something
+//! Table of programs and their subcommands: those that only read, and those that change something
 //! other than files. It must not parse a command line.
 
-use crate::event::lists::has;
+use crate::event::lists::has_word;
 
 /// Clients of code hosts and issue trackers; their second argument is the verb.
 pub(super) const HOSTS: &str = "gh glab jira linear";
-/// Programs, their subcommands that only look, and those that change something.
+/// Programs, their subcommands that only read, and those that change something.
 const PROGRAMS: [(&str, &str, &str); 24] = [
     (
         "git",
@@ -61,7 +61,7 @@ const PROGRAMS: [(&str, &str, &str); 24] = [
     ("rails rake", "", "migrate rollback"),
     ("bd beads", "show list ready search stats blocked", ""),
     ("bd beads tk", "", "close create update reopen delete claim dep sync start done"),
-    // The verb of these is the second argument.
+    // For these the second argument is the subcommand.
     ("gh glab", "view list status diff checks watch search", ""),
     (
         HOSTS,
@@ -71,12 +71,11 @@ const PROGRAMS: [(&str, &str, &str); 24] = [
     ),
 ];
 
-/// Returns true if a program only looks when called with this subcommand.
-pub(super) fn looks_with(program: &str, word: &str) -> bool {
-    PROGRAMS.iter().any(|(names, looks, _)| has(names, program) && has(looks, word))
+pub(super) fn is_read_only_subcommand(program: &str, word: &str) -> bool {
+    PROGRAMS.iter().any(|(names, looks, _)| has_word(names, program) && has_word(looks, word))
 }
 
-/// Returns true if a program changes something when called with this subcommand.
-pub(super) fn changes_with(program: &str, word: &str) -> bool {
-    PROGRAMS.iter().any(|(names, _, changes)| has(names, program) && has(changes, word))
+/// Returns true if a program with this subcommand changes something other than files.
+pub(super) fn is_changing_subcommand(program: &str, word: &str) -> bool {
+    PROGRAMS.iter().any(|(names, _, changes)| has_word(names, program) && has_word(changes, word))
 }

@@ -1,14 +1,14 @@
-//! Parser of a command's output: its exit code, failed and passed tests, and the error in one line.
-//! It must not depend on which command it was.
+//! Parser of a command's output: exit code, failed and passed tests, and the error in one line. It
+//! must not depend on which command it was.
 
 use std::{borrow::Cow, collections::BTreeSet};
 
 use serde::Deserialize;
 
 use super::{
-    cause::{self, Sure},
+    cause::{self, Certainty},
     selection::RunnerFamily,
-    verdict::verdict,
+    verdict::parse_verdict,
 };
 use crate::event::{
     json,
@@ -21,16 +21,16 @@ const TAIL_BYTES: usize = 64 << 10;
 /// Lines at the beginning, and at the end, that are searched for the exit code.
 const HEAD_LINES: usize = 8;
 const LAST_LINES: usize = 2;
-/// Most lines of an output whose first line, not its last, is the reason.
+/// Maximum lines of an output whose first line, not its last, is the reason of a failure.
 const LINES_OF_ONE_MAX: usize = 3;
-/// Most failing tests that are listed by name.
+/// Maximum failed tests that are listed by name.
 pub(crate) const NAMES_MAX: usize = 32;
-/// Most characters of all names, of one name, and of the whole error line.
+/// Maximum characters of all names, of one name, and of the whole error line.
 const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
-/// Prefixes of a line with the exit code, in lower case.
+/// Prefixes of a line that contains the exit code, in lower case.
 const CODES: [&str; 9] = phrase_list(
     "exit code|exit_code|exitcode|exit status|process exited with code|command exited with code|\
      command failed with exit code|exited with code|returncode",
@@ -45,8 +45,8 @@ const BROKEN_BUILDS: [&str; 7] = phrase_list(
     "error: could not compile|error: aborting due to|npm ERR!|npm error|BUILD FAILED|\
      BUILD FAILURE|make: ***",
 );
-/// Returns true if a text begins like a failure; used for results without a status.
-pub(crate) fn says_failure(text: &str) -> bool {
+/// Returns true if the beginning of a result, or a member of its JSON, reports a failure.
+pub(crate) fn looks_like_failure(text: &str) -> bool {
     #[derive(Deserialize)]
     struct JsonStatus {
         error: Option<serde_json::Value>,
@@ -57,23 +57,25 @@ pub(crate) fn says_failure(text: &str) -> bool {
     }
     let text = text.trim_start();
     if text.starts_with('{') {
-        let said: Option<JsonStatus> =
-            json::tree(text).and_then(|text| serde_json::from_str(text).ok());
-        return said.is_some_and(|said| {
-            let error = said.error.is_some_and(|error| match error {
+        let status: Option<JsonStatus> =
+            json::check(text).and_then(|text| serde_json::from_str(text).ok());
+        return status.is_some_and(|status| {
+            let error = status.error.is_some_and(|error| match error {
                 serde_json::Value::String(text) => !text.is_empty(),
                 serde_json::Value::Object(_) => true,
                 other => other == serde_json::Value::Bool(true),
             });
-            error || [said.success, said.ok].contains(&Some(false)) || said.is_error == Some(true)
+            error
+                || [status.success, status.ok].contains(&Some(false))
+                || status.is_error == Some(true)
         });
     }
     let head = head(text, 40).to_ascii_lowercase();
     FAILURES.iter().any(|mark| head.starts_with(mark))
 }
 
-/// Returns the id of a command that still runs; `None` without one.
-pub(crate) fn still_runs(text: &str) -> Option<&str> {
+/// Returns the id of a background command that still runs, if a result reports one.
+pub(crate) fn running_command_id(text: &str) -> Option<&str> {
     const MARKS: [&str; 2] =
         ["Process running with session ID ", "Command running in background with ID: "];
     let line = |line: &'_ str| MARKS.iter().any(|mark| line.starts_with(mark));
@@ -84,7 +86,7 @@ pub(crate) fn still_runs(text: &str) -> Option<&str> {
 
 /// Result of a shell tool that returns JSON.
 #[derive(Deserialize)]
-struct Shell {
+struct ShellResult {
     output: Option<String>,
     stdout: Option<String>,
     stderr: Option<String>,
@@ -99,11 +101,11 @@ struct Metadata {
     exit_code: Option<i64>,
 }
 
-/// Returns the exit code in a command's result, and the output if the result wraps it in JSON.
+/// Parses the exit code in a command's result, and the output if the result is JSON with one.
 pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     let text = text.trim();
     if text.starts_with('{')
-        && let Ok(shell) = serde_json::from_str::<Shell>(text)
+        && let Ok(shell) = serde_json::from_str::<ShellResult>(text)
     {
         let code = shell.exit_code.or(shell.metadata.and_then(|metadata| metadata.exit_code));
         let parts = [shell.output, shell.stdout, shell.stderr];
@@ -111,17 +113,17 @@ pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
         return (code, (!output.is_empty()).then(|| output.join("\n")));
     }
     let head = text.lines().take(HEAD_LINES);
-    (head.chain(text.lines().rev().take(LAST_LINES)).find_map(code_of), None)
+    (head.chain(text.lines().rev().take(LAST_LINES)).find_map(parse_code), None)
 }
 
-/// Returns the exit code in the first line of a result, or in its JSON; 0 without one.
-pub(crate) fn head_code(text: &str) -> i64 {
+/// Returns the exit code in the first line of a result, or in its JSON; 0 if there is none.
+pub(crate) fn head_exit_code(text: &str) -> i64 {
     let text = text.trim_start();
     let head = if text.starts_with('{') { text } else { text.lines().next().unwrap_or_default() };
     exit_code(head).0.unwrap_or(0)
 }
 
-fn code_of(line: &str) -> Option<i64> {
+fn parse_code(line: &str) -> Option<i64> {
     let line = line.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
     let line = line.get(..line.floor_char_boundary(60))?.to_ascii_lowercase();
     let rest = CODES.iter().find_map(|mark| line.strip_prefix(mark))?;
@@ -130,7 +132,6 @@ fn code_of(line: &str) -> Option<i64> {
     rest.get(..end)?.parse().ok()
 }
 
-/// Texts of lines that report that not all tests were run.
 const CUT: [&str; 9] = phrase_list(
     "stopping after|Interrupted: |panic: |[build failed]|[setup failed]|Test suite failed to run|\
      during collection|INTERNALERROR|Bail out!",
@@ -141,45 +142,45 @@ const CUT: [&str; 9] = phrase_list(
 pub(crate) struct OutputReport<'a> {
     /// Failed tests, in the order of the report; at most 32.
     pub(crate) failing: Vec<String>,
-    /// Passed tests; `leaves` has the last parts of their names.
+    /// Names of passed tests; `leaves` has their last parts, for a quick check.
     passing: BTreeSet<String>,
     leaves: BTreeSet<String>,
     /// Files and packages all of whose tests passed.
-    pub(crate) places: BTreeSet<&'a str>,
-    /// Family of the test runner that wrote it, if recognized.
+    pub(crate) passed_files: BTreeSet<&'a str>,
+    /// Family of the test runner that wrote the output, if recognized.
     pub(crate) family: Option<RunnerFamily>,
-    /// True if it reports failed tests.
+    /// True if the output reports failed tests.
     pub(crate) says_failed: bool,
-    /// True if it reports a failed build.
+    /// True if the output reports a failed build.
     pub(crate) says_broken: bool,
     says_passed: bool,
-    /// True if it reports that not all tests were run.
+    /// True if the output reports that not all tests were run.
     is_cut: bool,
-    /// Numbers of passed and failed tests, from the summary.
+    /// Numbers of passed and failed tests in the summary.
     counted: Option<(u64, u64)>,
-    /// File whose tests are being listed; `suites` are the enclosing suites with their indents.
-    place: Option<&'a str>,
+    /// File whose tests are being listed, and the enclosing suites, each with its indent.
+    current_file: Option<&'a str>,
     suites: Option<Vec<(usize, &'a str)>>,
     /// Files with failures.
-    failed_places: Vec<&'a str>,
+    failed_files: Vec<&'a str>,
     /// Index of the current package's first failed test, and its passed tests.
-    listed: (usize, Vec<String>),
-    reason: Option<(Sure, &'a str)>,
-    /// First and last line with content; `spoken` counts such lines.
+    package_tests: (usize, Vec<String>),
+    reason: Option<(Certainty, &'a str)>,
+    /// First and last line with content; `content_lines` counts such lines.
     first: &'a str,
     last: &'a str,
-    /// First line that only reports an error; used where no other line has content.
-    aside: &'a str,
-    spoken: usize,
-    /// True if the next line continues the reason, which ends with a colon.
+    /// First line that only reports an error; it is used if no other line has content.
+    error_only: &'a str,
+    content_lines: usize,
+    /// True if the reason ends with a colon, so that the next line continues it.
     is_open: bool,
     /// The line that continues the reason.
     more: Option<&'a str>,
-    /// True if it has a line that only a failed program writes.
+    /// True if the output has a line that only a failed program writes.
     pub(crate) says_error: bool,
-    /// True if a compiler reports an error with a location: `a.go:6:2: …`.
-    says_placed: bool,
-    /// True if a line contains a failed command's exit code: the result's own, or another's.
+    /// True if a line reports an error with a source location: `a.go:6:2: …`.
+    has_location: bool,
+    /// True if a line contains an exit code other than 0, of this command or of another one.
     pub(crate) says_code: bool,
 }
 
@@ -197,28 +198,28 @@ impl<'a> OutputReport<'a> {
             }
             report.read_line(line, whole.len() - whole.trim_start().len());
             if std::mem::replace(&mut panicked, line.contains("panicked at ")) {
-                report.offer_reason(Sure::Message, line);
+                report.propose_reason(Certainty::Message, line);
             }
         }
         // A file may fail without a failed test, for example if it does not compile.
-        for place in std::mem::take(&mut report.failed_places) {
-            if !report.failing.iter().any(|name| name.starts_with(place)) {
-                report.add_failing(place.to_owned());
+        for file in std::mem::take(&mut report.failed_files) {
+            if !report.failing.iter().any(|name| name.starts_with(file)) {
+                report.add_failing(file.to_owned());
             }
         }
-        // An assertion failed, and nothing shows that this was expected.
-        let asserted = report.reason.is_some_and(|(sure, _)| sure <= Sure::Asserted);
+        // A failed assertion means a failed test, unless passed tests are reported.
+        let asserted = report.reason.is_some_and(|(sure, _)| sure <= Certainty::Asserted);
         report.says_failed |= asserted && !report.says_passed;
         report
     }
 
-    /// Returns true if it names every test that failed, and the run was complete.
+    /// Returns true if the output names every failed test, and the run was complete.
     pub(crate) fn is_complete(&self) -> bool {
         let named = self.failing.len();
         let counted = self.counted.is_some_and(|(_, failed)| failed == named as u64);
         let by_count =
             matches!(self.family, Some(RunnerFamily::Pytest | RunnerFamily::Js)) && counted;
-        // The tests of a file that could not be loaded are not named.
+        // A file that could not be loaded is named instead of its tests.
         let is_file = |name: &String| match self.family {
             Some(RunnerFamily::Pytest) => !name.contains("::"),
             _ => name.contains('.') && !name.contains(' '),
@@ -228,30 +229,30 @@ impl<'a> OutputReport<'a> {
         whole && (1..NAMES_MAX).contains(&named) && !self.is_cut && !self.says_broken
     }
 
-    /// Returns true if it names a test as passed.
-    pub(crate) fn passed(&self, name: &str) -> bool {
-        self.leaves.contains(last_part(name)) && self.passing.iter().any(|one| same_test(one, name))
+    pub(crate) fn has_passed_test(&self, name: &str) -> bool {
+        self.leaves.contains(last_part(name))
+            && self.passing.iter().any(|one| is_same_test(one, name))
     }
 
-    /// Returns the number of passed tests, if the summary contains it.
+    /// Returns the number of passed tests in the summary, if there is one.
     pub(crate) fn tests_passed(&self) -> Option<u64> {
         self.counted.map(|(passed, _)| passed)
     }
 
-    /// Returns true if no test was run.
+    /// Returns true if the output shows that no test was run.
     pub(crate) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()
     }
 
-    /// Returns true if it has no line with content.
+    /// Returns true if the output has no line with content.
     pub(crate) fn is_silent(&self) -> bool {
-        self.spoken == 0 && self.failing.is_empty() && self.reason.is_none()
+        self.content_lines == 0 && self.failing.is_empty() && self.reason.is_none()
     }
 
-    /// Returns true if it reports passed tests.
+    /// Returns true if the output reports passed tests.
     pub(crate) fn has_passed(&self) -> bool {
         let counted = self.counted.is_some_and(|(passed, _)| passed > 0);
-        counted || self.says_passed || !self.passing.is_empty() || !self.places.is_empty()
+        counted || self.says_passed || !self.passing.is_empty() || !self.passed_files.is_empty()
     }
 
     /// Returns true if names of failed tests may be missing: the run broke, or stopped early.
@@ -262,10 +263,10 @@ impl<'a> OutputReport<'a> {
     fn read_line(&mut self, line: &'a str, indent: usize) {
         self.is_cut |= CUT.iter().any(|mark| line.contains(mark));
         self.read_summary(line);
-        if self.is_package_line(line) || self.is_file_line(line) {
+        if self.read_package_line(line) || self.read_file_line(line) {
             return;
         }
-        let Some((passed, name)) = verdict(line) else {
+        let Some((passed, name)) = parse_verdict(line) else {
             if let Some(suites) = self.suites.as_mut().filter(|_| indent > 0) {
                 suites.retain(|(above, _)| *above < indent);
                 suites.push((indent, line));
@@ -275,46 +276,47 @@ impl<'a> OutputReport<'a> {
         let name = self.qualified_name(line, name, indent);
         if passed {
             self.leaves.insert(last_part(&name).to_owned());
-            self.listed.1.push(name.clone());
+            self.package_tests.1.push(name.clone());
             self.passing.insert(name);
             return;
         }
         self.says_failed = true;
         self.add_failing(name);
         if let Some((_, why)) = line.split_once(" - ").filter(|_| line.contains("::")) {
-            self.offer_reason(Sure::Message, why);
+            self.propose_reason(Certainty::Message, why);
         }
     }
 
     fn read_other_line(&mut self, line: &'a str) {
-        self.says_failed |= counts_failures(line);
+        self.says_failed |= has_failure_count(line);
         self.says_passed |= line == "OK" || line.starts_with("ok ") || line.contains("passed");
         self.says_broken |= BROKEN_BUILDS.iter().any(|mark| line.starts_with(mark));
-        self.says_error |= cause::is_mark(line);
-        self.says_code |= code_of(line).is_some_and(|code| code != 0);
-        self.says_placed |= cause::is_placed(line);
+        self.says_error |= cause::is_error_mark(line);
+        self.says_code |= parse_code(line).is_some_and(|code| code != 0);
+        self.has_location |= cause::has_error_location(line);
         let Some(line) = cause::without_frame(line) else { return };
         if std::mem::take(&mut self.is_open) {
             self.more = Some(line);
         }
         if let Some(sure) = cause::certainty(line) {
-            self.offer_reason(sure, line.strip_prefix("E ").unwrap_or(line));
+            self.propose_reason(sure, line.strip_prefix("E ").unwrap_or(line));
         }
-        if cause::is_aside(line) || code_of(line).is_some() {
-            if self.aside.is_empty() && (line.starts_with("error") || line.starts_with("make")) {
-                self.aside = line;
+        if cause::is_consequence(line) || parse_code(line).is_some() {
+            if self.error_only.is_empty() && (line.starts_with("error") || line.starts_with("make"))
+            {
+                self.error_only = line;
             }
             return;
         }
-        if self.spoken == 0 {
+        if self.content_lines == 0 {
             self.first = line;
         }
-        self.spoken += 1;
+        self.content_lines += 1;
         self.last = line;
     }
 
     fn add_failing(&mut self, name: String) {
-        match self.failing.iter_mut().find(|one| same_test(one, &name)) {
+        match self.failing.iter_mut().find(|one| is_same_test(one, &name)) {
             Some(known) if known.len() < name.len() => *known = name,
             Some(_) => {}
             None => self.failing.push(name),
@@ -322,14 +324,14 @@ impl<'a> OutputReport<'a> {
         self.failing.truncate(NAMES_MAX);
     }
 
-    /// Prefixes the name of a test with the file and suites under which it is listed.
+    /// Returns the name of a test after the file and the suites under which it is listed.
     fn qualified_name(&self, line: &str, name: &str, indent: usize) -> String {
         let marked = line.starts_with(['✓', '✕', '×', '●']);
-        let Some(place) = self.place.filter(|place| marked && !name.starts_with(place)) else {
+        let Some(file) = self.current_file.filter(|file| marked && !name.starts_with(file)) else {
             return name.to_owned();
         };
         let above = self.suites.iter().flatten().filter(|(above, _)| *above < indent);
-        let mut whole = place.to_owned();
+        let mut whole = file.to_owned();
         for (at, part) in above.map(|(_, suite)| *suite).chain([name]).enumerate() {
             whole.push_str(if at == 0 { " > " } else { " › " });
             whole.push_str(part);
@@ -360,15 +362,15 @@ impl<'a> OutputReport<'a> {
         self.counted = Some((passed + count(" passed"), failed));
     }
 
-    /// Parses a line of `go test` about a package, whose tests were listed before it.
-    fn is_package_line(&mut self, line: &'a str) -> bool {
+    /// Returns true if `go test` wrote the line, about a package whose tests were listed before it.
+    fn read_package_line(&mut self, line: &'a str) -> bool {
         let mut words = line.split('\t');
-        let (Some(said @ ("ok  " | "FAIL")), Some(package)) = (words.next(), words.next()) else {
+        let (Some(result @ ("ok  " | "FAIL")), Some(package)) = (words.next(), words.next()) else {
             return false;
         };
         let package = package.split(' ').next().unwrap_or(package);
         self.family = Some(RunnerFamily::Go);
-        let (first, passed) = std::mem::take(&mut self.listed);
+        let (first, passed) = std::mem::take(&mut self.package_tests);
         let name = |name: &str| format!("{package} > {name}");
         for failing in self.failing.iter_mut().skip(first) {
             *failing = name(failing);
@@ -377,18 +379,18 @@ impl<'a> OutputReport<'a> {
             self.passing.remove(&test);
             self.passing.insert(name(&test));
         }
-        self.listed.0 = self.failing.len();
-        match said {
+        self.package_tests.0 = self.failing.len();
+        match result {
             "FAIL" => self.says_failed = true,
             _ if line.contains("[no test") => {}
-            _ => drop(self.places.insert(package)),
+            _ => drop(self.passed_files.insert(package)),
         }
         true
     }
 
     /// Parses a line of Vitest or Jest about a file, whose tests follow: `PASS a.test.js`, `✓
     /// a.test.ts (2 tests) 5ms`, `❯ a.test.ts (2 tests | 1 failed)`.
-    fn is_file_line(&mut self, line: &'a str) -> bool {
+    fn read_file_line(&mut self, line: &'a str) -> bool {
         const MARKS: [(&str, bool); 5] =
             [("PASS ", true), ("FAIL ", false), ("✓ ", true), ("❯ ", false), ("× ", false)];
         let Some((rest, passed)) =
@@ -404,24 +406,24 @@ impl<'a> OutputReport<'a> {
         if !is_file || !jest && !after.starts_with('(') || after.starts_with("> ") {
             return false;
         }
-        self.place = Some(file);
+        self.current_file = Some(file);
         self.suites = jest.then(Vec::new);
         self.family = Some(RunnerFamily::Js);
         if passed {
-            self.places.insert(file);
+            self.passed_files.insert(file);
         } else {
             self.says_failed = true;
-            self.failed_places.push(file);
+            self.failed_files.push(file);
         }
         true
     }
 
-    /// Keeps the most certain reason; among equals the first, of exceptions the last.
-    fn offer_reason(&mut self, sure: Sure, line: &'a str) {
+    /// Keeps the most certain reason so far; of equal ones the first, of exceptions the last.
+    fn propose_reason(&mut self, sure: Certainty, line: &'a str) {
         let line = line.trim();
         let is_better = self
             .reason
-            .is_none_or(|(known, _)| sure < known || sure == known && sure == Sure::Raised);
+            .is_none_or(|(known, _)| sure < known || sure == known && sure == Certainty::Raised);
         if is_better {
             self.reason = Some((sure, line));
             self.is_open = line.ends_with(':');
@@ -429,7 +431,7 @@ impl<'a> OutputReport<'a> {
         }
     }
 
-    /// Returns the line that gives the reason of the failure.
+    /// Returns the line that is most certainly the reason of the failure.
     pub(crate) fn reason_line(&self) -> Option<String> {
         if let Some((_, reason)) = self.reason {
             return Some(match self.more {
@@ -437,17 +439,17 @@ impl<'a> OutputReport<'a> {
                 None => reason.to_owned(),
             });
         }
-        let line = match self.spoken {
-            0 => self.aside,
+        let line = match self.content_lines {
+            0 => self.error_only,
             1..=LINES_OF_ONE_MAX => self.first,
             _ => self.last,
         };
         (self.failing.is_empty() && !line.is_empty()).then(|| line.to_owned())
     }
 
-    /// Returns true if it reports a build error: by a known text, or with a source location.
+    /// Returns true if the output reports an error by a known text, or with a source location.
     pub(crate) fn breaks_build(&self) -> bool {
-        self.says_broken || self.says_error || self.says_placed
+        self.says_broken || self.says_error || self.has_location
     }
 }
 
@@ -473,8 +475,8 @@ pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> S
     one_line(&error, ERROR_CHARS_MAX)
 }
 
-/// Returns true if two names are of one test; one may lack its file or its suites.
-pub(crate) fn same_test(one: &str, other: &str) -> bool {
+/// Returns true if two names denote one test; one of them may lack its file or its suites.
+pub(crate) fn is_same_test(one: &str, other: &str) -> bool {
     if last_part(one) != last_part(other) {
         return false;
     }
@@ -488,13 +490,13 @@ pub(crate) fn same_test(one: &str, other: &str) -> bool {
         })
     };
     let either = |one: &str, other: &str| ends(one, other) || ends(other, one);
-    match (split_place(&one), split_place(&other)) {
-        (Some((file, rest)), Some((place, name))) => file == place && either(rest, name),
+    match (split_file(&one), split_file(&other)) {
+        (Some((file, rest)), Some((other_file, name))) => file == other_file && either(rest, name),
         _ => either(&one, &other),
     }
 }
 
-/// Returns the last part of a name; two names of one test have the same.
+/// Returns the last part of a test's name, which is equal in all names of the test.
 fn last_part(name: &str) -> &str {
     let name = name.rsplit(" › ").next().unwrap_or(name);
     let name = name.rsplit(" > ").next().unwrap_or(name);
@@ -502,12 +504,12 @@ fn last_part(name: &str) -> &str {
 }
 
 /// Splits a test's name into its file or package and the rest.
-fn split_place(name: &str) -> Option<(&str, &str)> {
-    name.split_once(" > ").filter(|(place, _)| place.contains(['/', '.']))
+fn split_file(name: &str) -> Option<(&str, &str)> {
+    name.split_once(" > ").filter(|(file, _)| file.contains(['/', '.']))
 }
 
 /// Removes a terminal's escape sequences from a text.
-pub(crate) fn without_escapes(text: &str) -> Cow<'_, str> {
+pub(crate) fn strip_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('\x1b') {
         return Cow::Borrowed(text);
     }
@@ -531,8 +533,8 @@ fn is_quiet_pytest(line: &str) -> bool {
     is_time && words.iter().any(|word| counts.contains(word))
 }
 
-/// Returns true if a line counts failed tests: `2 failed`, `failures=2`, `test result: FAILED`.
-fn counts_failures(line: &str) -> bool {
+/// Returns true if a line reports failed tests: `2 failed`, `failures=2`, `test result: FAILED`.
+fn has_failure_count(line: &str) -> bool {
     const ALONE: [&str; 7] = phrase_list(
         "test result: FAILED|FAILED (|FAILURES!|There were failing tests|Tests failed|Test Failed|\
          FAIL ",
@@ -547,7 +549,7 @@ fn counts_failures(line: &str) -> bool {
         let (word, rest) = rest.split_at(end);
         let next = rest.split_whitespace().next().unwrap_or_default();
         let count = before.rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
-        // Only a count of tests matters: "1 failed attempt" is not one.
+        // Only a count of tests is one: "1 failed attempt" is not.
         let tests = matches!(next, "in" | "of" | "out" | "test" | "tests" | "suite" | "suites");
         matches!(word, "ed" | "ing" | "ures" | "ure")
             && (tests || !next.starts_with(|c: char| c.is_ascii_alphabetic()))

@@ -1,9 +1,9 @@
-//! A run of tests: the program that runs them, and the tests that its arguments select. It must not
-//! read an output.
+//! A run of tests: its test runner, and the tests that its arguments select. It must not read an
+//! output.
 
 use std::hash::{Hash, Hasher};
 
-use crate::event::lists::{has, word_list};
+use crate::event::lists::{has_word, word_list};
 
 /// Programs that always run tests.
 const RUNNERS: [&str; 15] = word_list(
@@ -14,9 +14,9 @@ pub(crate) const DRIVERS: [&str; 25] = word_list(
     "cargo npm pnpm yarn bun go mvn mvnw gradle gradlew make just task dotnet swift mix rake \
      rails deno bazel playwright cypress zig stack manage.py",
 );
-/// Arguments that make a driver run tests.
+/// Arguments with which a driver runs tests.
 const TEST_WORDS: [&str; 8] = ["test", "tests", "t", "check", "verify", "nextest", "spec", "e2e"];
-/// Options of unknown runners that select nothing.
+/// Options of unknown runners that do not select tests.
 const HARMLESS: [&str; 11] = word_list(
     "-q -v -vv -s --quiet --verbose --release --locked --offline --silent --no-fail-fast",
 );
@@ -32,7 +32,7 @@ pub(crate) enum RunnerFamily {
     Go,
     /// `vitest`, `jest` and the scripts of a package that run them.
     Js,
-    /// A program that runs one of the others; its report shows which.
+    /// A program that starts a test runner; its report shows which one.
     Any,
     /// Another program, whose arguments are compared verbatim.
     Other,
@@ -40,15 +40,15 @@ pub(crate) enum RunnerFamily {
 
 /// Options of a family; a value is the next argument, or follows `=`.
 struct RunnerOptions {
-    /// Options whose value selects nothing.
+    /// Options whose value does not select tests.
     skipped: &'static str,
     /// Options whose value selects tests by name.
     named: &'static str,
-    /// Options with a value that restrict a run; compared verbatim.
+    /// Options with a value that restrict a run, compared verbatim.
     valued: &'static str,
     /// Options without a value that restrict a run.
     bare: &'static str,
-    /// Options that may end a run before all tests were run.
+    /// Options that may stop a run before all tests were run.
     stopping: &'static str,
 }
 
@@ -87,7 +87,6 @@ const JS: RunnerOptions = RunnerOptions {
     stopping: "--bail -b",
 };
 
-/// A run of tests and its selection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TestRun {
     pub(crate) family: RunnerFamily,
@@ -110,14 +109,14 @@ impl TestRun {
         let (runner, skip) = if RUNNERS.contains(&name) {
             (name.to_owned(), None)
         } else if DRIVERS.contains(&name) {
-            let at = test_word(name, rest)?;
+            let at = test_word_index(name, rest)?;
             let word = rest.get(at)?;
             let word = if matches!(&**word, "t" | "nextest" | "tests") { "test" } else { word };
             (format!("{name} {word}"), Some(at))
         } else {
-            (script(words, name)?, None)
+            (find_test_script(words, name)?, None)
         };
-        let family = family(&runner);
+        let family = runner_family(&runner);
         let mut test = Self {
             family,
             runner: runner.into(),
@@ -130,19 +129,19 @@ impl TestRun {
         let part = test.runner.split_once(":").filter(|_| family == RunnerFamily::Js);
         test.others.extend(part.map(|(_, part)| part.into()));
         let arguments = rest.iter().enumerate().filter(|(at, _)| Some(*at) != skip);
-        test.read(arguments.map(|(_, word)| word.as_str()));
+        test.parse_arguments(arguments.map(|(_, word)| word.as_str()));
         test.paths.sort_unstable();
         test.others.sort_unstable();
         Some(test)
     }
 
-    /// Adds the selection to a hash, but not the options that change only how it runs.
+    /// Adds runner and selection to a hash, but not options that do not select tests.
     pub(crate) fn hash(&self, hasher: &mut impl Hasher) {
         (self.family, &self.runner, &self.paths, &self.names, &self.others).hash(hasher);
     }
 
-    /// Parses the arguments.
-    fn read<'a>(&mut self, mut arguments: impl Iterator<Item = &'a str>) {
+    /// Adds the selection in the arguments.
+    fn parse_arguments<'a>(&mut self, mut arguments: impl Iterator<Item = &'a str>) {
         let options = match self.family {
             RunnerFamily::Pytest => &PYTEST,
             RunnerFamily::Cargo => &CARGO,
@@ -159,20 +158,20 @@ impl TestRun {
             };
             if !option.starts_with('-') || option == "-" {
                 self.add_word(word);
-            } else if has(options.named, option) {
+            } else if has_word(options.named, option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
                 self.add_name(value);
-            } else if has(options.valued, option) {
+            } else if has_word(options.valued, option) {
                 let value = value.or_else(|| arguments.next()).unwrap_or_default();
                 self.others.push(format!("{option} {value}").into());
-            } else if has(options.bare, option) {
+            } else if has_word(options.bare, option) {
                 self.others.push(option.into());
             } else if is_stopping(options, option) {
                 self.stops = true;
                 if option == "--maxfail" && value.is_none() {
                     arguments.next();
                 }
-            } else if has(options.skipped, option) && value.is_none() {
+            } else if has_word(options.skipped, option) && value.is_none() {
                 arguments.next();
             }
         }
@@ -204,7 +203,7 @@ impl TestRun {
         }
     }
 
-    /// Adds a value that selects by name; a complex expression is compared verbatim.
+    /// Adds a value that selects tests by name; a complex expression is compared verbatim.
     fn add_name(&mut self, value: &str) {
         let plain = |c: char| c.is_alphanumeric() || " _-./:›>,^$|".contains(c);
         let alternatives: Vec<&str> = match self.family {
@@ -231,7 +230,6 @@ impl TestRun {
                 || !other.names.is_empty() && other.names.iter().all(|one| narrower(one)))
     }
 
-    /// Returns true if it selects all tests of its runner.
     pub(crate) fn selects_all(&self) -> bool {
         self.paths.is_empty() && self.names.is_empty() && self.others.is_empty()
     }
@@ -256,16 +254,16 @@ impl TestRun {
             || !other.paths.is_empty() && other.paths.iter().all(|one| inside(one))
     }
 
-    /// Returns true if this run selects a test that failed in another run, by its reported name.
+    /// Returns true if this run selects a test, by its reported name, that failed in `other`.
     pub(crate) fn selects(&self, name: &str, other: &Self) -> bool {
         let same = match (self.family, other.family) {
             (RunnerFamily::Other, _) | (_, RunnerFamily::Other) => self.runner == other.runner,
             (one, another) => one == another,
         };
-        let place = test_place(name);
+        let file = test_file(name);
         let path = match self.family {
             RunnerFamily::Pytest => name.contains("::").then_some(name),
-            _ => place,
+            _ => file,
         };
         let inside = match path {
             _ if self.paths.is_empty() => true,
@@ -274,13 +272,13 @@ impl TestRun {
         };
         same && inside
             && self.others.iter().all(|one| other.others.contains(one))
-            && self.fits(name)
+            && self.matches_name(name)
     }
 
-    /// Returns true if a test's name matches the selection by name, or none exists.
-    pub(crate) fn fits(&self, name: &str) -> bool {
-        let own = match test_place(name) {
-            Some(place) => name.get(place.len()..).unwrap_or_default().trim_start_matches(" > "),
+    /// Returns true if a test's name matches the selection by name, or there is no such selection.
+    pub(crate) fn matches_name(&self, name: &str) -> bool {
+        let own = match test_file(name) {
+            Some(file) => name.get(file.len()..).unwrap_or_default().trim_start_matches(" > "),
             None => name,
         };
         let own = own.replace(" › ", " ").replace(" > ", " ").to_lowercase();
@@ -297,12 +295,12 @@ impl TestRun {
         self.names.is_empty() || self.names.iter().any(|limit| fits(limit))
     }
 
-    /// Returns true if all selected tests are run, regardless of failures.
+    /// Returns true if all selected tests are run even if some fail.
     pub(crate) fn runs_all(&self) -> bool {
         !self.stops
     }
 
-    /// Returns true if a path, package or test id is within another.
+    /// Returns true if a path, package or test id is equal to `limit` or below it.
     fn is_within(&self, limit: &str, path: &str) -> bool {
         let limit = limit.trim_end_matches("...").trim_end_matches('/');
         let below = |limit: &str| {
@@ -317,7 +315,7 @@ impl TestRun {
                     path.contains(&format!("/{limit}/"))
                 }
             }
-            // Where the tests' directory begins in an absolute path is unknown.
+            // A report has paths relative to a directory that is unknown here.
             RunnerFamily::Pytest if limit.starts_with('/') => {
                 limit.match_indices('/').any(|(at, _)| {
                     limit.get(at + 1..).is_some_and(|rest| !rest.is_empty() && below(rest))
@@ -327,30 +325,30 @@ impl TestRun {
         }
     }
 
-    /// Returns the same selection with the runner family that a report shows.
-    pub(crate) fn shown_as(&self, family: Option<RunnerFamily>) -> Self {
+    /// Returns the run with the runner family in its report, if its own is `Any`.
+    pub(crate) fn with_family(&self, family: Option<RunnerFamily>) -> Self {
         let family = family.filter(|_| self.family == RunnerFamily::Any);
         Self { family: family.unwrap_or(self.family), ..self.clone() }
     }
 }
 
 /// Returns the file or package in a test's reported name: `src/cart.test.ts > cart > adds`.
-fn test_place(name: &str) -> Option<&str> {
-    let (place, _) = name.split_once(" > ")?;
-    place.contains(['/', '.']).then_some(place)
+fn test_file(name: &str) -> Option<&str> {
+    let (file, _) = name.split_once(" > ")?;
+    file.contains(['/', '.']).then_some(file)
 }
 
 fn is_stopping(options: &RunnerOptions, option: &str) -> bool {
     // Short flags of pytest may be combined: `-xvs`.
     let letters = option.strip_prefix('-').unwrap_or_default();
-    let joined = has(options.stopping, "--exitfirst")
+    let joined = has_word(options.stopping, "--exitfirst")
         && letters.contains('x')
         && letters.chars().all(|c| "xvqsl".contains(c));
-    has(options.stopping, option) || joined
+    has_word(options.stopping, option) || joined
 }
 
 /// Returns the index of the test word among a driver's arguments.
-fn test_word(program: &str, rest: &[String]) -> Option<usize> {
+fn test_word_index(program: &str, rest: &[String]) -> Option<usize> {
     let at = rest.iter().position(|word| {
         let word = word.split(':').next().unwrap_or_default();
         TEST_WORDS.contains(&word)
@@ -364,7 +362,7 @@ fn test_word(program: &str, rest: &[String]) -> Option<usize> {
 }
 
 /// Returns a script whose file name shows that it runs tests.
-fn script(words: &[String], program: &str) -> Option<String> {
+fn find_test_script(words: &[String], program: &str) -> Option<String> {
     let script = words.iter().take(3).find(|word| {
         let name = word.rsplit('/').next().unwrap_or_default();
         let stem = name.split('.').next().unwrap_or_default();
@@ -378,7 +376,7 @@ fn script(words: &[String], program: &str) -> Option<String> {
     script.or_else(|| node.then(|| "node --test".to_owned()))
 }
 
-fn family(runner: &str) -> RunnerFamily {
+fn runner_family(runner: &str) -> RunnerFamily {
     match runner {
         "pytest" | "py.test" => RunnerFamily::Pytest,
         "cargo test" | "nextest" => RunnerFamily::Cargo,

@@ -3,7 +3,7 @@
 
 use crate::event::lists::word_list;
 
-/// Most simple commands of a line, and most words of one.
+/// Maximum simple commands of a line, and maximum words of one.
 const PARTS_MAX: usize = 64;
 const WORDS_MAX: usize = 64;
 
@@ -23,14 +23,14 @@ const LONG_WRAPPERS: [[&str; 2]; 10] = [
     ["python", "-m"],
     ["python3", "-m"],
 ];
-/// Shell keywords before a command, and words that begin no command.
+/// Shell keywords before a command, and words that do not begin a command.
 const KEYWORDS: [&str; 9] = ["if", "then", "elif", "else", "while", "until", "do", "!", "{"];
 const NOT_RUN: [&str; 11] =
     ["for", "case", "select", "function", "fi", "done", "esac", "in", "}", "[[", "]]"];
 
-/// Joint between a simple command and the previous one.
+/// Operator between a simple command and the previous one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Joint {
+pub(crate) enum CommandJoint {
     /// `;`: runs regardless of the previous one's result.
     #[default]
     Then,
@@ -50,10 +50,10 @@ pub(crate) struct SimpleCommand {
     pub(crate) writes: Vec<String>,
     /// Text of its here-document.
     pub(crate) input: String,
-    pub(crate) joint: Joint,
+    pub(crate) joint: CommandJoint,
 }
 
-/// Strips assignments, shell keywords and wrapper programs from the words.
+/// Returns the words after assignments, shell keywords and wrapper programs.
 pub(crate) fn without_wrappers(words: &[String]) -> &[String] {
     let mut words = words;
     loop {
@@ -61,7 +61,7 @@ pub(crate) fn without_wrappers(words: &[String]) -> &[String] {
             [first, rest @ ..] if is_assignment(first) || KEYWORDS.contains(&&**first) => rest,
             [first, ..] if NOT_RUN.contains(&&**first) => return &[],
             [first, number, rest @ ..]
-                if matches!(program(std::slice::from_ref(first)), "timeout" | "nice")
+                if matches!(program_name(std::slice::from_ref(first)), "timeout" | "nice")
                     && number
                         .trim_start_matches("-n")
                         .starts_with(|c: char| c.is_ascii_digit()) =>
@@ -87,17 +87,17 @@ fn is_assignment(word: &str) -> bool {
     })
 }
 
-/// Returns the program of a simple command, without its directory.
-pub(crate) fn program(words: &[String]) -> &str {
+/// Returns the name of a simple command's program, without its directory.
+pub(crate) fn program_name(words: &[String]) -> &str {
     words.first().and_then(|word| word.rsplit('/').next()).unwrap_or_default()
 }
 
 /// Splits a command line into its simple commands.
-pub(crate) fn parts(text: &str) -> Vec<SimpleCommand> {
+pub(crate) fn split_commands(text: &str) -> Vec<SimpleCommand> {
     let mut reader =
         ShellReader { rest: text, parts: vec![SimpleCommand::default()], ..ShellReader::default() };
     while reader.parts.len() <= PARTS_MAX && reader.step() {}
-    reader.end_word();
+    reader.finish_word();
     reader.parts.retain(|part| !part.words.is_empty() || !part.writes.is_empty());
     reader.parts
 }
@@ -121,19 +121,19 @@ struct ShellReader<'a> {
     word: Option<String>,
     next: NextWord,
     parts: Vec<SimpleCommand>,
-    /// Parts whose here-documents begin on the next line, each with its delimiter.
+    /// Indexes of commands whose here-documents begin on the next line, with their delimiters.
     ends: Vec<(usize, String)>,
 }
 
 impl<'a> ShellReader<'a> {
-    fn take(&mut self) -> Option<char> {
+    fn next_char(&mut self) -> Option<char> {
         let mut characters = self.rest.chars();
         let next = characters.next();
         self.rest = characters.as_str();
         next
     }
 
-    fn skip(&mut self, mark: &str) -> bool {
+    fn skip_prefix(&mut self, mark: &str) -> bool {
         let rest = self.rest.strip_prefix(mark);
         self.rest = rest.unwrap_or(self.rest);
         rest.is_some()
@@ -143,12 +143,12 @@ impl<'a> ShellReader<'a> {
         self.word.get_or_insert_default().push(character);
     }
 
-    /// Reads one character and its token; returns false at the end.
+    /// Reads one character and the token that it begins; returns false at the end.
     fn step(&mut self) -> bool {
-        let Some(character) = self.take() else { return false };
+        let Some(character) = self.next_char() else { return false };
         match character {
             '\\' => {
-                if let Some(next) = self.take().filter(|next| *next != '\n') {
+                if let Some(next) = self.next_char().filter(|next| *next != '\n') {
                     self.push(next);
                 }
             }
@@ -159,21 +159,22 @@ impl<'a> ShellReader<'a> {
             }
             '>' => self.read_target(),
             '<' => self.read_source(),
-            '&' if self.skip(">") => self.read_target(),
+            '&' if self.skip_prefix(">") => self.read_target(),
             ';' | '&' | '|' | '(' | ')' | '\n' => {
-                let doubled = matches!(character, '&' | '|') && self.skip(&character.to_string());
-                self.end_part(match (character, doubled) {
-                    ('&', true) => Some(Joint::And),
-                    ('|', true) => Some(Joint::Or),
-                    ('|', false) => Some(Joint::Pipe),
+                let doubled =
+                    matches!(character, '&' | '|') && self.skip_prefix(&character.to_string());
+                self.finish_command(match (character, doubled) {
+                    ('&', true) => Some(CommandJoint::And),
+                    ('|', true) => Some(CommandJoint::Or),
+                    ('|', false) => Some(CommandJoint::Pipe),
                     ('(' | ')' | '\n', _) => None,
-                    _ => Some(Joint::Then),
+                    _ => Some(CommandJoint::Then),
                 });
                 if character == '\n' {
-                    self.take_here_documents();
+                    self.read_here_documents();
                 }
             }
-            character if character.is_whitespace() => self.end_word(),
+            character if character.is_whitespace() => self.finish_word(),
             character => self.push(character),
         }
         true
@@ -181,37 +182,39 @@ impl<'a> ShellReader<'a> {
 
     fn read_quoted(&mut self, quote: char) {
         self.word.get_or_insert_default();
-        while let Some(next) = self.take().filter(|next| *next != quote) {
+        while let Some(next) = self.next_char().filter(|next| *next != quote) {
             match next {
-                '\\' if quote == '"' => self.take().into_iter().for_each(|next| self.push(next)),
+                '\\' if quote == '"' => {
+                    self.next_char().into_iter().for_each(|next| self.push(next))
+                }
                 next => self.push(next),
             }
         }
     }
 
-    /// Parses the target after `>`: a file, or for `2>` and `>&` nothing that counts.
+    /// Parses what follows `>`; a target of `2>` or `>&` is ignored.
     fn read_target(&mut self) {
         let number = self.word.take_if(|word| word.bytes().all(|b| b.is_ascii_digit()));
-        self.end_word();
-        self.skip(">");
-        self.skip("|");
-        let aside = self.skip("&") || number.is_some_and(|number| number != "1");
-        self.next = if aside { NextWord::Other } else { NextWord::Target };
+        self.finish_word();
+        self.skip_prefix(">");
+        self.skip_prefix("|");
+        let is_ignored = self.skip_prefix("&") || number.is_some_and(|number| number != "1");
+        self.next = if is_ignored { NextWord::Other } else { NextWord::Target };
     }
 
     fn read_source(&mut self) {
-        self.end_word();
-        self.next = match self.skip("<<") {
+        self.finish_word();
+        self.next = match self.skip_prefix("<<") {
             true => NextWord::Other,
-            false if self.skip("<") => {
-                self.skip("-");
+            false if self.skip_prefix("<") => {
+                self.skip_prefix("-");
                 NextWord::End
             }
             false => NextWord::Other,
         };
     }
 
-    fn end_word(&mut self) {
+    fn finish_word(&mut self) {
         let Some(word) = self.word.take() else { return };
         let Some(part) = self.parts.last_mut() else { return };
         match std::mem::take(&mut self.next) {
@@ -222,9 +225,9 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// Ends a part; without a joint, an empty part keeps its own and a new one has the default.
-    fn end_part(&mut self, joint: Option<Joint>) {
-        self.end_word();
+    /// Finishes a simple command; an empty one gets the joint, else a new one is added with it.
+    fn finish_command(&mut self, joint: Option<CommandJoint>) {
+        self.finish_word();
         self.next = NextWord::Word;
         let empty = |part: &SimpleCommand| part.words.is_empty() && part.writes.is_empty();
         match self.parts.last_mut() {
@@ -236,8 +239,8 @@ impl<'a> ShellReader<'a> {
         }
     }
 
-    /// Reads the here-documents of the previous line.
-    fn take_here_documents(&mut self) {
+    /// Reads the here-documents of the line that was just finished.
+    fn read_here_documents(&mut self) {
         for (at, end) in std::mem::take(&mut self.ends) {
             let mut length = 0;
             for line in self.rest.split_inclusive('\n') {

@@ -1,10 +1,10 @@
-//! Parser of the bodies of tool events, and the matching of a result to its open call. It must not
-//! depend on positions or sessions.
+//! Parses the bodies of tool events, and matches a result with its open call. It must not depend on
+//! positions or sessions.
 
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-/// Members of a tool's call and of its result that folds read, under all of their names.
+/// Members of a tool's call and of its result that projections read, with all of their names.
 #[derive(Deserialize)]
 pub(crate) struct ToolBody<'a> {
     pub(crate) call_id: Option<String>,
@@ -50,9 +50,9 @@ impl<'a> ToolBody<'a> {
     }
 }
 
-/// Returns the index of the open call, in `(id, tool)` from the oldest, that a result belongs to:
-/// the latest with its id; without an id the oldest of its tool; without either the only one.
-pub fn answered_call<'a>(
+/// Returns the index of the open call of a result, in `(id, tool)` from the oldest: the latest with
+/// its id; without an id the oldest of its tool; without either the only call.
+pub fn find_answered_call<'a>(
     mut open: impl DoubleEndedIterator<Item = (&'a str, &'a str)> + ExactSizeIterator,
     id: Option<&str>,
     tool: Option<&str>,

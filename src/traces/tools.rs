@@ -1,11 +1,11 @@
-//! Classifies tools by their names and their input's members: this program's own, plan keeping,
-//! file editing, command running, changing or reading. It must not read a result.
+//! Classifies tools by their names and their input's members: this program's own tools, and tools
+//! that keep a plan, edit files, run commands, change something or read. It must not read a result.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::value::RawValue;
 
-use super::content::string;
+use super::content::parse_string;
 use crate::event::{
     json,
     lists::{phrase_list, word_list},
@@ -42,7 +42,7 @@ const INNER: [&str; 10] = phrase_list(
 const FILE_VERBS: [&str; 14] = word_list(
     "write edit create insert replace delete remove move rename patch append save update modify",
 );
-/// Verbs of a change; `READS` has those of a read.
+/// Verbs in names of tools that change something, and of tools that read.
 const CHANGES: [&str; 103] = word_list(
     "book update cancel create delete send transfer add set submit pay put insert remove modify \
      exchange return refund assign merge publish deploy write edit upload upsert save store move \
@@ -59,7 +59,7 @@ const READS: [&str; 50] = word_list(
      analyse summarize estimate compute convert is has can peek ping test status info history \
      watch wait ask resolve explain diff grep glob tail head",
 );
-/// Words that are nouns as often as verbs; they decide only if no other word does.
+/// Words that are nouns as often as verbs; they decide only if no other word of a name does.
 const UNSURE_CHANGES: [&str; 7] =
     ["order", "post", "schedule", "issue", "request", "charge", "transaction"];
 const UNSURE: [&str; 16] = [
@@ -72,15 +72,15 @@ pub(crate) const PATHS: [&str; 15] = word_list(
     "file_path path filePath notebook_path filename file_name target_file file absolute_path \
      relative_workspace_path pathInProject files edits target_notebook uri",
 );
-/// Further ones of a tool that moves a file; other tools name a city, branch or system so.
+/// Further such members of a tool that moves a file; in other tools they may name something else.
 pub(crate) const MOVES: [&str; 4] = ["source", "destination", "old_path", "new_path"];
 
 /// Effect of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Does {
+pub(crate) enum ToolKind {
     /// This program's own tool: its result is already in the log.
     Own,
-    /// Keeps the agent's plan.
+    /// Reads or writes the agent's plan.
     Plan,
     /// Changes files.
     Edits,
@@ -96,14 +96,14 @@ pub(crate) enum Does {
 pub(crate) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// Parses the members of an input; empty if it is not an object.
-pub(crate) fn members(input: Option<&RawValue>) -> Members<'_> {
-    let text = input.and_then(|input| json::list(input.get(), 1));
+pub(crate) fn parse_members(input: Option<&RawValue>) -> Members<'_> {
+    let text = input.and_then(|input| json::check_levels(input.get(), 1));
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// Splits a tool's name into its server, if named, and its own name: `mcp__server__tool` and
-/// `server__tool` contain both.
-pub(crate) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
+/// Splits a name such as `mcp__server__tool` or `server__tool` into server and tool, unless the
+/// server is given.
+pub(crate) fn split_name<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a str>, &'a str) {
     match (server, name.strip_prefix("mcp__").unwrap_or(name).split_once("__")) {
         (None, Some((server, tool))) if !server.is_empty() && !tool.is_empty() => {
             (Some(server), tool)
@@ -115,8 +115,8 @@ pub(crate) fn split<'a>(server: Option<&'a str>, name: &'a str) -> (Option<&'a s
 /// Returns true if a tool is this program's own: its arguments are already in the log. A name
 /// without a server matches if this program has such a tool.
 #[must_use]
-pub fn is_own(server: Option<&str>, name: &str) -> bool {
-    let (server, name) = split(server, name);
+pub fn is_own_tool(server: Option<&str>, name: &str) -> bool {
+    let (server, name) = split_name(server, name);
     server.map_or_else(|| OWN_TOOLS.contains(&name), |server| server == OWN_SERVER)
 }
 
@@ -126,34 +126,34 @@ pub(crate) fn classify(
     name: &str,
     input: &Members<'_>,
     read_only: Option<bool>,
-) -> Does {
-    let words = words_of_name(name);
+) -> ToolKind {
+    let words = split_words(name);
     let spoken = words.join(" ");
     let is = |names: &[&str]| names.contains(&&*spoken);
-    if is_own(server, name) {
-        return Does::Own;
+    if is_own_tool(server, name) {
+        return ToolKind::Own;
     }
     if keeps_plan(&words) {
-        return Does::Plan;
+        return ToolKind::Plan;
     }
     if read_only == Some(true) || is(&INNER) || is(&EDITORS) && only_views(input) {
-        return Does::Reads;
+        return ToolKind::Reads;
     }
-    if is_edit(&words, is(&EDITORS), input) {
-        return Does::Edits;
+    if is_file_edit(&words, is(&EDITORS), input) {
+        return ToolKind::Edits;
     }
     let command = ["command", "cmd"].iter().any(|member| input.contains_key(*member));
     if is(&SHELLS) || command && !is(&EDITORS) {
-        return Does::Runs;
+        return ToolKind::Runs;
     }
-    // The name decides if the server declares nothing, or only that its tool may write.
+    // The name decides, unless the server declares that the tool only reads.
     match means_change(&words).unwrap_or(read_only == Some(false)) {
-        true => Does::Changes,
-        false => Does::Reads,
+        true => ToolKind::Changes,
+        false => ToolKind::Reads,
     }
 }
 
-/// Returns true if a tool keeps the agent's plan: `TodoWrite`, `update_plan`, `TaskCreate`.
+/// Returns true for a tool of the agent's plan: `TodoWrite`, `update_plan`, `TaskCreate`.
 fn keeps_plan(words: &[String]) -> bool {
     let has = |word: &str| words.iter().any(|one| one == word);
     let todo = ["todo", "todos", "todowrite", "todoread"].iter().any(|word| has(word));
@@ -161,7 +161,7 @@ fn keeps_plan(words: &[String]) -> bool {
     todo || matches!(&*words, ["update", "plan"] | ["task", "create" | "update" | "list" | "get"])
 }
 
-fn is_edit(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
+fn is_file_edit(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     if input.contains_key("repo") {
         return false;
     }
@@ -170,14 +170,14 @@ fn is_edit(words: &[String], is_editor: bool, input: &Members<'_>) -> bool {
     is_editor || has(&["file", "files", "notebook"]) && has(&FILE_VERBS) && names_path()
 }
 
-/// Returns true if an editor is only used to show a file.
+/// Returns true if a call of an editor only shows a file.
 fn only_views(input: &Members<'_>) -> bool {
-    let command = input.get("command").and_then(|value| string(value));
+    let command = input.get("command").and_then(|value| parse_string(value));
     command.is_some_and(|command| command == "view")
 }
 
-/// Returns true if the words of a name mean a change, false if a read; the first unambiguous word
-/// decides. `None` if no word means either.
+/// Returns true if a word of a name means a change, false if it means a read; the first unambiguous
+/// word decides. `None` if no word means either.
 fn means_change(words: &[String]) -> Option<bool> {
     let sure = |word: &&String| !UNSURE.contains(&&***word);
     let direction = |word: &String| {
@@ -190,7 +190,7 @@ fn means_change(words: &[String]) -> Option<bool> {
 }
 
 /// Splits a name into lower-case words: `str_replace`, `MultiEdit`, `create-issue`.
-fn words_of_name(name: &str) -> Vec<String> {
+fn split_words(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut lower) = (false, false);
     for character in name.chars() {
@@ -213,32 +213,32 @@ fn words_of_name(name: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn does(name: &str, input: &str) -> Does {
+    fn does(name: &str, input: &str) -> ToolKind {
         let input: Box<RawValue> = serde_json::from_str(input).expect("JSON");
-        let (server, tool) = split(None, name);
-        super::classify(server, tool, &members(Some(&input)), None)
+        let (server, tool) = split_name(None, name);
+        super::classify(server, tool, &parse_members(Some(&input)), None)
     }
 
     #[test]
     fn a_tool_is_classified_by_the_words_of_its_name() {
         for (expected, names) in [
             (
-                Does::Changes,
+                ToolKind::Changes,
                 "book_reservation update_reservation_flights cancel_reservation send_certificate \
                  transfer_to_human_agents return_delivered_order_items mcp__github__create_issue \
                  modify_pending_order_address exchange_delivered_order_items create_view \
                  notion-create-pages status_update sendEmail issue_write order_pizza post_message deploy",
             ),
             (
-                Does::Reads,
+                ToolKind::Reads,
                 "get_order search_direct_flight list_posts think calculate get_user_details \
                  list_all_airports issue_read pull_request_read get_return_policy WebSearch Read \
                  Grep find_user_id_by_email browser_snapshot check_order_status Task Agent \
                  ToolSearch get_transfer_status file_search read_file list_directory",
             ),
-            (Does::Plan, "TodoWrite todowrite write_todos update_plan TaskCreate TaskUpdate"),
+            (ToolKind::Plan, "TodoWrite todowrite write_todos update_plan TaskCreate TaskUpdate"),
             (
-                Does::Own,
+                ToolKind::Own,
                 "mcp__sessionlog__get_events sessionlog__resume sequential_search add_sources",
             ),
         ] {
@@ -246,31 +246,31 @@ mod tests {
                 assert_eq!(does(name, "{}"), expected, "{name}");
             }
         }
-        assert_eq!(does("mcp__other__get_events", "{}"), Does::Reads);
+        assert_eq!(does("mcp__other__get_events", "{}"), ToolKind::Reads);
     }
 
     #[test]
-    fn file_and_command_tools_are_recognised_by_name_and_input_members() {
+    fn file_and_command_tools_are_recognized_by_name_and_input_members() {
         for (name, input, expected) in [
-            ("Edit", r#"{"file_path":"a"}"#, Does::Edits),
-            ("apply_patch", r#""*** Begin Patch""#, Does::Edits),
-            ("mcp__filesystem__write_file", r#"{"path":"a"}"#, Does::Edits),
-            ("mcp__fs__move_file", r#"{"source":"a","destination":"b"}"#, Does::Edits),
-            ("mcp__github__create_or_update_file", r#"{"repo":"r","path":"a"}"#, Does::Changes),
-            ("str_replace_editor", r#"{"command":"view","path":"a"}"#, Does::Reads),
-            ("str_replace_editor", r#"{"command":"create","path":"a"}"#, Does::Edits),
-            ("mcp__drive__create_file", r#"{"title":"a"}"#, Does::Changes),
-            ("read_file", r#"{"path":"a"}"#, Does::Reads),
-            ("Bash", r#"{"command":"ls"}"#, Does::Runs),
-            ("odd", r#"{"cmd":["ls"]}"#, Does::Runs),
-            ("exec_command", r#"{"cmd":"ls"}"#, Does::Runs),
+            ("Edit", r#"{"file_path":"a"}"#, ToolKind::Edits),
+            ("apply_patch", r#""*** Begin Patch""#, ToolKind::Edits),
+            ("mcp__filesystem__write_file", r#"{"path":"a"}"#, ToolKind::Edits),
+            ("mcp__fs__move_file", r#"{"source":"a","destination":"b"}"#, ToolKind::Edits),
+            ("mcp__github__create_or_update_file", r#"{"repo":"r","path":"a"}"#, ToolKind::Changes),
+            ("str_replace_editor", r#"{"command":"view","path":"a"}"#, ToolKind::Reads),
+            ("str_replace_editor", r#"{"command":"create","path":"a"}"#, ToolKind::Edits),
+            ("mcp__drive__create_file", r#"{"title":"a"}"#, ToolKind::Changes),
+            ("read_file", r#"{"path":"a"}"#, ToolKind::Reads),
+            ("Bash", r#"{"command":"ls"}"#, ToolKind::Runs),
+            ("odd", r#"{"cmd":["ls"]}"#, ToolKind::Runs),
+            ("exec_command", r#"{"cmd":"ls"}"#, ToolKind::Runs),
         ] {
             assert_eq!(does(name, input), expected, "{name} {input}");
         }
         let none = Members::default();
-        assert_eq!(super::classify(None, "web_search", &none, Some(false)), Does::Reads);
-        assert_eq!(super::classify(None, "tariff", &none, Some(false)), Does::Changes);
-        assert_eq!(super::classify(None, "tariff", &none, None), Does::Reads);
-        assert_eq!(super::classify(None, "create_x", &none, Some(true)), Does::Reads);
+        assert_eq!(super::classify(None, "web_search", &none, Some(false)), ToolKind::Reads);
+        assert_eq!(super::classify(None, "tariff", &none, Some(false)), ToolKind::Changes);
+        assert_eq!(super::classify(None, "tariff", &none, None), ToolKind::Reads);
+        assert_eq!(super::classify(None, "create_x", &none, Some(true)), ToolKind::Reads);
     }
 }

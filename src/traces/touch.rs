@@ -1,11 +1,11 @@
-//! Effects of a simple command on files: it writes, moves or removes them, or git reverts them. It
-//! must not read an output.
+//! Effects of a simple command on files: files that it writes, moves or removes, or that git
+//! reverts. It must not read an output.
 
-use super::shell::{SimpleCommand, program, without_wrappers};
+use super::shell::{SimpleCommand, program_name, without_wrappers};
 
 /// Effect on a file; with an empty path, on the whole repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Touch {
+pub(crate) enum FileTouch {
     /// The file is changed.
     Changed,
     /// The file is written as a whole.
@@ -23,10 +23,10 @@ pub(crate) enum Touch {
     Committed,
 }
 
-/// Returns the files that a simple command changes; true marks those written as a whole.
+/// Returns the files that a simple command changes, with true for those written as a whole.
 fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     let words = without_wrappers(&part.words);
-    let name = program(words);
+    let name = program_name(words);
     let rest = words.get(1..).unwrap_or_default();
     let (name, rest) = match (name, rest) {
         ("git", [sub, rest @ ..]) if matches!(&**sub, "mv" | "rm" | "apply") => (&**sub, rest),
@@ -40,7 +40,7 @@ fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     });
     let mut files: Vec<(bool, String)> = match name {
         "sed" | "perl" if in_place && rest.iter().filter(|word| *word == "-e").count() < 2 => {
-            // The first argument is the script, before or after its flag.
+            // The first plain argument is the script.
             all(plain.get(1..).unwrap_or_default())
         }
         "tee" | "touch" | "rm" | "unlink" => all(&plain),
@@ -56,11 +56,11 @@ fn written_files(part: &SimpleCommand) -> Vec<(bool, String)> {
     if matches!(name, "cat" | "echo" | "printf" | "tee") || !part.input.is_empty() {
         files.extend(part.writes.iter().map(|file| (true, file.clone())));
     }
-    files.retain(|(_, file)| is_file(file));
+    files.retain(|(_, file)| is_single_file(file));
     files
 }
 
-/// Returns the files that a diff changes, as `patch` and `git apply` read it.
+/// Returns the files that a diff changes, in the format of `patch` and `git apply`.
 fn files_of_diff(diff: &str) -> Vec<(bool, String)> {
     let paths = diff.lines().filter_map(|line| line.strip_prefix("+++ "));
     let path = |path: &str| {
@@ -98,7 +98,7 @@ fn files_of_script(script: &str) -> Vec<(bool, String)> {
     files
 }
 
-/// Returns the file that a copy creates.
+/// Returns the path of the file that `cp` writes, if it copies one file.
 fn copy_target(words: &[&String]) -> Option<String> {
     match words {
         [from, to] if to.ends_with('/') => {
@@ -109,22 +109,22 @@ fn copy_target(words: &[&String]) -> Option<String> {
     }
 }
 
-/// Returns the effects of a simple command on files.
-pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
-    let touch = |whole: bool| if whole { Touch::Written } else { Touch::Changed };
+pub(crate) fn file_effects(part: &SimpleCommand) -> Vec<(FileTouch, String)> {
+    let touch = |whole: bool| if whole { FileTouch::Written } else { FileTouch::Changed };
     let changed = written_files(part).into_iter().map(|(whole, file)| (touch(whole), file));
-    let mut made: Vec<(Touch, String)> = changed.collect();
+    let mut made: Vec<(FileTouch, String)> = changed.collect();
     let words = without_wrappers(&part.words);
     let rest = words.get(1..).unwrap_or_default();
-    let is_path = |word: &&String| is_file(word.trim_end_matches('/')) && !word.starts_with('-');
-    let paths = |touch: Touch, words: &[String]| -> Vec<(Touch, String)> {
+    let is_path =
+        |word: &&String| is_single_file(word.trim_end_matches('/')) && !word.starts_with('-');
+    let paths = |touch: FileTouch, words: &[String]| -> Vec<(FileTouch, String)> {
         let path = |word: &String| (touch, word.trim_end_matches('/').to_owned());
         words.iter().filter(is_path).map(path).collect()
     };
-    match program(words) {
-        "rm" | "unlink" => made.extend(paths(Touch::Deleted, rest)),
+    match program_name(words) {
+        "rm" | "unlink" => made.extend(paths(FileTouch::Deleted, rest)),
         "mv" => made.extend(paths(
-            Touch::Deleted,
+            FileTouch::Deleted,
             rest.get(..rest.len().saturating_sub(1)).unwrap_or_default(),
         )),
         "git" => made.extend(git_effects(rest, paths)),
@@ -136,8 +136,8 @@ pub(crate) fn touched(part: &SimpleCommand) -> Vec<(Touch, String)> {
 /// Returns the effects of a git command on files.
 fn git_effects(
     words: &[String],
-    paths: impl Fn(Touch, &[String]) -> Vec<(Touch, String)>,
-) -> Vec<(Touch, String)> {
+    paths: impl Fn(FileTouch, &[String]) -> Vec<(FileTouch, String)>,
+) -> Vec<(FileTouch, String)> {
     let words = match words {
         [option, _, rest @ ..] if matches!(&**option, "-C" | "-c") => rest,
         words => words,
@@ -145,31 +145,32 @@ fn git_effects(
     let Some((sub, rest)) = words.split_first() else { return Vec::new() };
     let has = |options: &[&str]| rest.iter().any(|word| options.contains(&&**word));
     let named = rest.iter().position(|word| word == "--").and_then(|at| rest.get(at + 1..));
-    let all = |touch: Touch| vec![(touch, String::new())];
-    let those = |touch: Touch, words: &[String]| match words.iter().any(|word| word == ".") {
+    let all = |touch: FileTouch| vec![(touch, String::new())];
+    let those = |touch: FileTouch, words: &[String]| match words.iter().any(|word| word == ".") {
         true => all(touch),
         false => paths(touch, words),
     };
     match &**sub {
-        "commit" if !has(&["--dry-run"]) => all(Touch::Committed),
-        "rm" if !has(&["--cached"]) => paths(Touch::Deleted, rest),
-        "mv" => paths(Touch::Deleted, rest.get(..rest.len().saturating_sub(1)).unwrap_or_default()),
+        "commit" if !has(&["--dry-run"]) => all(FileTouch::Committed),
+        "rm" if !has(&["--cached"]) => paths(FileTouch::Deleted, rest),
+        "mv" => {
+            paths(FileTouch::Deleted, rest.get(..rest.len().saturating_sub(1)).unwrap_or_default())
+        }
         "checkout" if !has(&["-b", "-B", "--orphan", "-p", "--patch"]) => {
-            those(Touch::Reverted, named.unwrap_or(rest))
+            those(FileTouch::Reverted, named.unwrap_or(rest))
         }
         "restore" if !has(&["--staged", "-S", "-p"]) || has(&["--worktree", "-W"]) => {
-            those(Touch::Reverted, named.unwrap_or(rest))
+            those(FileTouch::Reverted, named.unwrap_or(rest))
         }
         "stash" => match rest.first().map_or("push", String::as_str) {
-            "pop" | "apply" => all(Touch::Returned),
-            "push" | "save" | "-u" | "-m" | "--include-untracked" | "--" => {
-                named.map_or_else(|| all(Touch::Stashed), |words| those(Touch::Stashed, words))
-            }
+            "pop" | "apply" => all(FileTouch::Returned),
+            "push" | "save" | "-u" | "-m" | "--include-untracked" | "--" => named
+                .map_or_else(|| all(FileTouch::Stashed), |words| those(FileTouch::Stashed, words)),
             _ => Vec::new(),
         },
         "reset" if has(&["--hard"]) => {
             let older = rest.iter().any(|word| !word.starts_with('-') && word != "HEAD");
-            all(if older { Touch::Reset } else { Touch::Reverted })
+            all(if older { FileTouch::Reset } else { FileTouch::Reverted })
         }
         _ => Vec::new(),
     }
@@ -188,9 +189,10 @@ fn moved_names(words: &[&String]) -> Vec<String> {
     }
 }
 
-/// Returns true if a word names one file of the work: not a pattern, variable or device.
-pub(crate) fn is_file(word: &str) -> bool {
+/// Returns true if a word is the path of one file, and no pattern, variable, device or temporary.
+pub(crate) fn is_single_file(word: &str) -> bool {
     let special = |c: char| matches!(c, '*' | '?' | '$' | '`' | '{' | '[' | '~' | '(' | '&');
-    let aside = ["/dev/", "/tmp/", "/proc/"].iter().any(|place| word.starts_with(place));
-    !word.is_empty() && !word.contains(special) && !aside && !word.ends_with('/')
+    let is_ignored =
+        ["/dev/", "/tmp/", "/proc/"].iter().any(|directory| word.starts_with(directory));
+    !word.is_empty() && !word.contains(special) && !is_ignored && !word.ends_with('/')
 }

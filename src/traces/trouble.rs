@@ -3,12 +3,12 @@
 
 use crate::event::text::clip;
 
-/// Most characters of a result that are searched for the error.
+/// Maximum characters of a result that are searched for the error.
 const TEXT_CHARS_MAX: usize = 2_000;
 
 /// Kind of a tool's failure, as far as the result shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
+pub enum FailureKind {
     /// The call needs authentication.
     AuthRequired,
     /// The call was understood and refused.
@@ -29,32 +29,32 @@ pub enum Trouble {
     Validation,
 }
 
-/// Each kind with its name and the phrases that indicate it; the most certain kinds come first.
-const KINDS: [(Trouble, &str, &str); 9] = [
-    (Trouble::RateLimited, "rate_limited", "429|rate limit|too many requests|quota"),
-    (Trouble::AuthRequired, "auth_required", "401|unauthorized|unauthenticated|api key|log in"),
-    (Trouble::Blocked, "blocked", "403|forbidden|captcha|blocked|robots|denied"),
-    (Trouble::NotFound, "not_found", "404|410|not found|no such|does not exist"),
+/// Kinds, names and the phrases that indicate them, from the most certain kind.
+const KINDS: [(FailureKind, &str, &str); 9] = [
+    (FailureKind::RateLimited, "rate_limited", "429|rate limit|too many requests|quota"),
+    (FailureKind::AuthRequired, "auth_required", "401|unauthorized|unauthenticated|api key|log in"),
+    (FailureKind::Blocked, "blocked", "403|forbidden|captcha|blocked|robots|denied"),
+    (FailureKind::NotFound, "not_found", "404|410|not found|no such|does not exist"),
     (
-        Trouble::UpstreamUnavailable,
+        FailureKind::UpstreamUnavailable,
         "upstream_unavailable",
         "500|502|503|504|unavailable|overloaded",
     ),
-    (Trouble::Network, "network", "timed out|timeout|connection|econn|dns|unreachable"),
-    (Trouble::Validation, "validation", "400|422|invalid|validation|missing argument"),
-    (Trouble::ContentEmpty, "content_empty", "empty|no content|no results"),
-    (Trouble::Other, OTHER, ""),
+    (FailureKind::Network, "network", "timed out|timeout|connection|econn|dns|unreachable"),
+    (FailureKind::Validation, "validation", "400|422|invalid|validation|missing argument"),
+    (FailureKind::ContentEmpty, "content_empty", "empty|no content|no results"),
+    (FailureKind::Other, OTHER, ""),
 ];
 const OTHER: &str = "other";
 
-impl Trouble {
+impl FailureKind {
     /// Returns the name of the kind.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         KINDS.iter().find(|(kind, ..)| *kind == self).map_or(OTHER, |(_, name, _)| name)
     }
 
-    /// Returns the kind that an error's text names, or that its phrases indicate.
+    /// Parses the kind in an error's text: the one that it names, or that its phrases indicate.
     pub(crate) fn from_text(text: &str) -> Self {
         let text = clip(text, TEXT_CHARS_MAX).to_lowercase();
         let named = text.split("\"kind\"").nth(1).and_then(|rest| rest.split('"').nth(1));

@@ -6,7 +6,7 @@ use crate::event::lists::phrase_list;
 const USER: &str = RefusedCall::USER;
 const RULE: &str = RefusedCall::RULE;
 
-/// Prefixes of the results of calls that the user refused; they are compared first.
+/// Prefixes of the results of calls that the user refused; they have precedence.
 const BY_USER: [&str; 13] = phrase_list(
     "The user doesn't want to proceed with this tool use|\
      The user doesn't want to take this action|[Request interrupted by user|\
@@ -21,8 +21,8 @@ const BY_RULE: [&str; 5] = phrase_list(
      Permission for this action was denied|Claude requested permissions to |\
      This action was rejected due to unacceptable risk",
 );
-/// Prefixes of a rule's refusals that are ambiguous alone, and a text that must follow; empty
-/// matches any.
+/// Ambiguous prefixes of a rule's refusals, each with a text that must follow; an empty one matches
+/// any text.
 const RULES: [(&str, &str); 3] = [
     ("Permission to use ", "denied"),
     ("approval required by policy", ""),
@@ -31,18 +31,18 @@ const RULES: [(&str, &str); 3] = [
 /// Prefixes of the results of interrupted calls.
 const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
 
-/// Prefix of Codex's result for a command that it did not start; a refusal is quoted in it as a
-/// nested `Debug` error. Other quotes in it are of system errors.
+/// Prefix of Codex's result for a command that it did not start, and the text around a refusal in
+/// it, a nested `Debug` error. Other quotations in it are system errors.
 const NOT_STARTED: &str = "exec_command failed";
 const QUOTED: (&str, &str) = ("Rejected(\\\"", "\\\")");
-/// Text between a command in backquotes and the reason of Codex's policy.
+/// Text between a command in backquotes and the reason of a rule of Codex.
 const REJECTED: &str = "` rejected: ";
 
 /// Text before and after a user's comment.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
-const BEHIND: &str = "\n\nNote: The user's next message may contain";
+const AFTER: &str = "\n\nNote: The user's next message may contain";
 /// Prefixes of comments that the program generated.
-const MADE: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];
+const GENERATED: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];
 /// Text before the reason of a rule.
 const REASON: &str = "eason:";
 
@@ -64,8 +64,8 @@ impl RefusedCall {
 
 /// Parses a refusal from the text of a result; `None` if it is not one.
 #[must_use]
-pub fn refused(text: &str) -> Option<RefusedCall> {
-    let text = without_timing(text);
+pub fn parse_refusal(text: &str) -> Option<RefusedCall> {
+    let text = skip_timing(text);
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
     if let Some((_, quoted)) = quoted {
@@ -73,10 +73,10 @@ pub fn refused(text: &str) -> Option<RefusedCall> {
         let by = refused_by(&quoted)?;
         return Some(RefusedCall {
             by,
-            reason: Some(reason(&quoted).unwrap_or(&quoted).to_owned()),
+            reason: Some(refusal_reason(&quoted).unwrap_or(&quoted).to_owned()),
         });
     }
-    Some(RefusedCall { by: refused_by(text)?, reason: reason(text).map(str::to_owned) })
+    Some(RefusedCall { by: refused_by(text)?, reason: refusal_reason(text).map(str::to_owned) })
 }
 
 fn refused_by(text: &str) -> Option<&'static str> {
@@ -85,19 +85,19 @@ fn refused_by(text: &str) -> Option<&'static str> {
         return Some(USER);
     }
     let is_rule = RULES.iter().any(|(begin, has)| text.starts_with(begin) && text.contains(has));
-    (begins(&BY_RULE) || is_rule || reason_of_policy(text).is_some()).then_some(RULE)
+    (begins(&BY_RULE) || is_rule || policy_reason(text).is_some()).then_some(RULE)
 }
 
-/// Returns the reason after a command in backquotes; a fenced code block does not match.
-fn reason_of_policy(text: &str) -> Option<&str> {
+/// Returns the reason that follows a command in backquotes; a fenced code block does not match.
+fn policy_reason(text: &str) -> Option<&str> {
     let command = text.strip_prefix('`').filter(|command| !command.starts_with('`'))?;
     Some(command.split_once(REJECTED)?.1.trim())
 }
 
 /// Returns the reason of a rule's refusal, if the text contains one.
-fn reason(text: &str) -> Option<&str> {
+fn refusal_reason(text: &str) -> Option<&str> {
     let named = || Some(text.split_once(REASON)?.1.trim());
-    reason_of_policy(text).or_else(named)
+    policy_reason(text).or_else(named)
 }
 
 /// Removes the backslashes of nested quotations.
@@ -115,8 +115,8 @@ fn unescape(text: &str) -> String {
     made
 }
 
-/// Removes the line with the run time that Codex writes first.
-fn without_timing(text: &str) -> &str {
+/// Returns the text after the run time, which Codex writes in the first line.
+fn skip_timing(text: &str) -> &str {
     let text = text.trim_start();
     let timed = text.starts_with("Wall time").then(|| text.split_once('\n')).flatten();
     timed.map_or(text, |(_, rest)| rest)
@@ -124,43 +124,43 @@ fn without_timing(text: &str) -> &str {
 
 /// Returns the comment that the user typed when refusing a call.
 #[must_use]
-pub fn said_with_refusal(text: &str) -> Option<&str> {
-    let (_, words) = BEFORE.iter().find_map(|mark| text.split_once(mark))?;
-    let words = words.split(BEHIND).next().unwrap_or(words).trim();
+pub fn refusal_comment(text: &str) -> Option<&str> {
+    let (_, comment) = BEFORE.iter().find_map(|mark| text.split_once(mark))?;
+    let comment = comment.split(AFTER).next().unwrap_or(comment).trim();
     let tags = ["<feedback>", "</feedback>"];
-    let words = tags.iter().fold(words, |words, tag| {
-        words.trim_matches('\n').trim_start_matches(tag).trim_end_matches(tag)
+    let comment = tags.iter().fold(comment, |comment, tag| {
+        comment.trim_matches('\n').trim_start_matches(tag).trim_end_matches(tag)
     });
-    let words = words.trim();
-    let is_made = MADE.iter().any(|begins| words.starts_with(begins));
-    (!words.is_empty() && !is_made).then_some(words)
+    let comment = comment.trim();
+    let is_generated = GENERATED.iter().any(|begins| comment.starts_with(begins));
+    (!comment.is_empty() && !is_generated).then_some(comment)
 }
 
-/// Reason why a tool returned nothing.
+/// Reason for which a tool did not run to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unrun {
+pub(crate) enum NotRun {
     /// The call was refused.
     Refused,
     /// The call was stopped, or its turn ended; its effect is unknown.
     Interrupted,
 }
 
-impl Unrun {
-    /// Parses the reason from the text of a result; `None` if the tool returned.
+impl NotRun {
+    /// Parses the reason in the text of a result; `None` if the tool returned.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let interrupted = || {
-            let text = without_timing(text);
+            let text = skip_timing(text);
             INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
         };
-        let refused = refused(text).map(|_| Self::Refused);
+        let refused = parse_refusal(text).map(|_| Self::Refused);
         refused.or_else(|| interrupted().then_some(Self::Interrupted))
     }
 }
 
-/// Returns the comment of the user, or a rule's reason, on a refused call; empty without one.
-pub(crate) fn words_of_refusal(text: &str) -> String {
-    let said = said_with_refusal(text).map(str::to_owned);
-    said.or_else(|| refused(text)?.reason).unwrap_or_default()
+/// Returns the user's comment on a refused call, or the rule's reason; empty if there is none.
+pub(crate) fn refusal_explanation(text: &str) -> String {
+    let comment = refusal_comment(text).map(str::to_owned);
+    comment.or_else(|| parse_refusal(text)?.reason).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -175,7 +175,7 @@ mod tests {
             )
         };
         let push = "`/bin/bash -lc 'git push origin main'` rejected: The release team pushes.";
-        for (text, by, words) in [
+        for (text, by, comment) in [
             ("exec command rejected by user", USER, ""),
             ("Permission to use Bash with command rm has been denied.", RULE, ""),
             (
@@ -208,8 +208,8 @@ mod tests {
                 "approval required by policy, but AskForApproval is set to Never",
             ),
         ] {
-            assert_eq!(refused(text).map(|one| one.by), Some(by), "{text}");
-            assert_eq!(words_of_refusal(text), words, "{text}");
+            assert_eq!(parse_refusal(text).map(|one| one.by), Some(by), "{text}");
+            assert_eq!(refusal_explanation(text), comment, "{text}");
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
             "```\n$ git push `x` rejected: no\n```",
             "approval policy is on-request in this directory",
         ] {
-            assert_eq!(refused(text), None, "{text}");
+            assert_eq!(parse_refusal(text), None, "{text}");
         }
     }
 
@@ -238,12 +238,12 @@ mod tests {
                 format!("{refused} To tell you how to proceed, the user said:\nUse cp"),
                 Some("Use cp"),
             ),
-            (format!("Permission was denied. The user said:\nno{BEHIND} a correction"), Some("no")),
+            (format!("Permission was denied. The user said:\nno{AFTER} a correction"), Some("no")),
             (format!("{refused} STOP what you are doing"), None),
-            (format!("{refused} the user said:\n{}.", MADE[0]), None),
+            (format!("{refused} the user said:\n{}.", GENERATED[0]), None),
             (format!("{refused} the user said:\n  "), None),
         ] {
-            assert_eq!(said_with_refusal(&said), expected, "{said}");
+            assert_eq!(refusal_comment(&said), expected, "{said}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Parser of a report line that contains one test's result, in the formats of many runners. It must
-//! not read other lines.
+//! Parser of a report line with the result of one test, in the formats of many runners. It must not
+//! read other lines.
 
-/// Returns the name of a test that a line reports, and true if it passed.
-pub(super) fn verdict(line: &str) -> Option<(bool, &str)> {
+/// Parses the result of a test in a line: true if it passed, and its name.
+pub(super) fn parse_verdict(line: &str) -> Option<(bool, &str)> {
     parse_cargo(line)
         .or_else(|| parse_python(line))
         .or_else(|| parse_marks(line))
@@ -11,11 +11,11 @@ pub(super) fn verdict(line: &str) -> Option<(bool, &str)> {
 
 /// Matches `test a::b ... ok`, `test_x (mod.Class) ... FAIL`, `FAIL [   0.004s] crate a::b`.
 fn parse_cargo(line: &str) -> Option<(bool, &str)> {
-    if let Some((name, said)) = line.rsplit_once(" ... ") {
+    if let Some((name, result)) = line.rsplit_once(" ... ") {
         let name = name.strip_prefix("test ").unwrap_or(name);
         let name = name.split(" - should panic").next().unwrap_or(name);
         let name = name.split(" (").next().unwrap_or(name);
-        return match said.split_whitespace().next()? {
+        return match result.split_whitespace().next()? {
             "ok" => Some((true, name)),
             "FAILED" | "FAIL" | "ERROR" => Some((false, name)),
             _ => None,
@@ -26,9 +26,9 @@ fn parse_cargo(line: &str) -> Option<(bool, &str)> {
     {
         return Some((false, name));
     }
-    let (said, rest) = line.split_once(" [")?;
+    let (result, rest) = line.split_once(" [")?;
     let name = || rest.split_once("] ").and_then(|(_, name)| name.split_whitespace().last());
-    match said {
+    match result {
         "PASS" => Some((true, name()?)),
         "FAIL" => Some((false, name()?)),
         _ => None,
@@ -42,14 +42,14 @@ fn parse_python(line: &str) -> Option<(bool, &str)> {
             return (!name.contains(' ')).then_some((passed, name));
         }
     }
-    let said = |word: &str| match word {
+    let result = |word: &str| match word {
         "PASSED" => Some(true),
         "FAILED" | "ERROR" => Some(false),
         _ => None,
     };
     let is_name = |word: &str| word.contains("::") || word.ends_with(".py");
     let (first, rest) = line.split_once(' ')?;
-    if let Some(passed) = said(first) {
+    if let Some(passed) = result(first) {
         let name = rest.split(" - ").next().unwrap_or(rest).trim();
         return is_name(name).then_some((passed, name));
     }
@@ -58,7 +58,7 @@ fn parse_python(line: &str) -> Option<(bool, &str)> {
         let Some((name, rest)) = line.rsplit_once(mark) else { continue };
         let ends = rest.is_empty() || rest.starts_with(' ');
         if ends && is_name(name) && (name.contains('[') || !name.contains(' ')) {
-            return Some((said(mark.trim())?, name));
+            return Some((result(mark.trim())?, name));
         }
     }
     None

@@ -1,5 +1,5 @@
 //! The verbs of operators, and of front ends that look for the owner of a data directory. They must
-//! not decide what is given up.
+//! not decide which losses are accepted.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
@@ -7,48 +7,49 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Media, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
+    BodyUse, JsonText, Media, NoParams, NoQuery, RequiredGrant, Route, Serve, Verb, VerbCall,
+    Visit,
     events::EventsQuery,
     tools::{self, Tool},
 };
 use crate::{
     access::Grant,
     api::{admin, events},
-    service::{self, Code, Health, Receipt, ServiceError, ServiceResult, session_id},
+    service::{self, ChainReceipt, Code, Health, ServiceError, ServiceResult, parse_session_id},
     wire::{BACKUP, answer},
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Owner>();
-    visit.verb::<StepDown>();
-    visit.verb::<Verify>();
-    visit.verb::<Repair>();
-    visit.verb::<Keys>();
-    visit.verb::<RotateKeys>();
-    visit.verb::<AuditLog>();
-    visit.verb::<RecoveryReport>();
-    visit.by_hand::<CreateBackup>();
-    visit.verb::<GetIndex>();
-    visit.verb::<GetHealth>();
-    visit.verb::<GetReadiness>();
-    visit.by_hand::<GetMetrics>();
-    visit.by_hand::<GetOpenapi>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<GetOwner>();
+    visit.visit_verb::<StepDown>();
+    visit.visit_verb::<Verify>();
+    visit.visit_verb::<Repair>();
+    visit.visit_verb::<GetKeys>();
+    visit.visit_verb::<RotateKeys>();
+    visit.visit_verb::<GetAuditLog>();
+    visit.visit_verb::<GetRecoveryReport>();
+    visit.visit_custom_verb::<CreateBackup>();
+    visit.visit_verb::<GetIndex>();
+    visit.visit_verb::<GetHealth>();
+    visit.visit_verb::<GetReadiness>();
+    visit.visit_custom_verb::<GetMetrics>();
+    visit.visit_custom_verb::<GetOpenapi>();
 }
 
-pub struct Owner;
+pub struct GetOwner;
 
-impl Verb for Owner {
-    const ROUTE: Route = Route::get("/v1/admin/owner", "getOwner", Need::OPERATOR);
+impl Verb for GetOwner {
+    const ROUTE: Route = Route::get("/v1/admin/owner", "getOwner", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "The process that owns the data directory.";
     const ANSWERS: &'static str = "The owner";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::Owner;
 }
 
-impl Serve for Owner {
+impl Serve for GetOwner {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::Owner> {
         Ok(call.owner.about.clone())
     }
@@ -57,14 +58,14 @@ impl Serve for Owner {
 pub struct StepDown;
 
 impl Verb for StepDown {
-    const ROUTE: Route = Route::post("/v1/admin/step-down", "stepDown", Need::OPERATOR);
+    const ROUTE: Route = Route::post("/v1/admin/step-down", "stepDown", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "Asks an on-demand owner to finish its requests and exit, so that another process can \
          own the directory.";
     const STATUS: u16 = 202;
     const INVALID_STATUS: Option<u16> = Some(409);
     const ANSWERS: &'static str = "The owner finishes its requests and exits";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::Owner;
@@ -85,16 +86,16 @@ impl Serve for StepDown {
 pub struct Verify;
 
 impl Verb for Verify {
-    const ROUTE: Route = Route::post("/v1/admin/verify", "verify", Need::ADMIN);
+    const ROUTE: Route = Route::post("/v1/admin/verify", "verify", RequiredGrant::ADMIN);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "Reads every frame of one session, or of all, and checks \
                                  checksums and chains; with a receipt that was kept elsewhere \
-                                 also that nothing it saw was taken back. All are those of the \
+                                 also that no event it covers is missing. All are those of the \
                                  caller, or of every tenant where the credential has the scope \
                                  `operator`, as has the user of this machine.";
-    const ASKS: Asks = Asks::Maybe("Which session; all when absent");
-    const ANSWERS: &'static str = "What was read and what was found";
-    type Params = Nowhere;
+    const ASKS: BodyUse = BodyUse::Maybe("The session; all if omitted");
+    const ANSWERS: &'static str = "The amounts read, and the damage found";
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = admin::VerifyRequest;
     type Answer = admin::VerifyAnswer;
@@ -103,7 +104,7 @@ impl Verb for Verify {
 impl Serve for Verify {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::VerifyAnswer> {
         let VerbCall { service, caller, who, body, .. } = call;
-        let session = body.session.as_deref().map(session_id).transpose()?;
+        let session = body.session.as_deref().map(parse_session_id).transpose()?;
         let Some(text) = body.expect_head else {
             return match session.as_ref() {
                 None if who.require(&[Grant::Operator]).is_ok() => {
@@ -113,7 +114,7 @@ impl Serve for Verify {
             };
         };
         let wrong = |problem| ServiceError::invalid("expect_head", problem);
-        let expected = Receipt::parse(&text).ok_or_else(|| {
+        let expected = ChainReceipt::parse(&text).ok_or_else(|| {
             wrong("POSITION:CHAIN of a receipt is expected, the chain 64 hex digits")
         })?;
         let session = session.ok_or_else(|| wrong("a receipt is of one session: name it"))?;
@@ -124,14 +125,15 @@ impl Serve for Verify {
 pub struct Repair;
 
 impl Verb for Repair {
-    const ROUTE: Route = Route::post("/v1/admin/repair", "repair", Need::ADMIN);
+    const ROUTE: Route = Route::post("/v1/admin/repair", "repair", RequiredGrant::ADMIN);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "Returns what is lost of a session, or of the store where no \
                                  session is named. With accept_loss the loss is accepted: it \
                                  stays a permanent gap.";
-    const ASKS: Asks = Asks::Body("What to repair, and whether to accept the loss");
-    const ANSWERS: &'static str = "What is lost, and whether the loss was accepted";
-    type Params = Nowhere;
+    const ASKS: BodyUse =
+        BodyUse::Body("The session to repair, or the store; and whether to accept the loss");
+    const ANSWERS: &'static str = "The losses, and whether they were accepted";
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = admin::RepairRequest;
     type Answer = admin::RepairAnswer;
@@ -140,7 +142,7 @@ impl Verb for Repair {
 impl Serve for Repair {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::RepairAnswer> {
         let asked = call.body;
-        let session = asked.session.as_deref().map(session_id).transpose()?;
+        let session = asked.session.as_deref().map(parse_session_id).transpose()?;
         if session.is_some() == asked.store {
             return Err(ServiceError::invalid("session", "name a session, or say store: true"));
         }
@@ -151,7 +153,7 @@ impl Serve for Repair {
     }
 }
 
-pub struct AuditLog;
+pub struct GetAuditLog;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -160,16 +162,16 @@ pub struct AuditQuery {
     pub from: Option<String>,
     /// Point after the last event; the tail by default
     pub to: Option<String>,
-    /// Events at most: 1 000 by default, 10 000 at most
+    /// Maximum number of events: 1 000 by default, 10 000 at most
     #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
-    /// asc, or desc for the newest first
+    /// Order: asc, or desc for the newest first
     pub order: Option<String>,
-    /// Only these types
+    /// Only events of these types
     #[serde(rename = "types[]")]
     #[schemars(length(max = 100))]
     pub types: Vec<String>,
-    /// Processed at or after; also gt, lt, lte
+    /// Only events processed at or after this time; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
@@ -181,24 +183,24 @@ pub struct AuditQuery {
     #[serde(rename = "created_at[lt]")]
     #[schemars(skip)]
     pub created_lt: Option<String>,
-    /// next_page of the answer before
+    /// next_page of the previous answer
     pub page: Option<String>,
 }
 
-impl Verb for AuditLog {
-    const ROUTE: Route = Route::get("/v1/admin/audit", "getAudit", Need::ADMIN);
+impl Verb for GetAuditLog {
+    const ROUTE: Route = Route::get("/v1/admin/audit", "getAudit", RequiredGrant::ADMIN);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "The tenant's audit log, in order: changes of access, deletions, \
                                  refusals. No client writes to it.";
     const ANSWERS: &'static str = "The events, the next page, and the tail";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = AuditQuery;
     type Body = ();
-    type Answer = Written<events::EventsAnswer>;
+    type Answer = JsonText<events::EventsAnswer>;
 }
 
-impl Serve for AuditLog {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<events::EventsAnswer>> {
+impl Serve for GetAuditLog {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<JsonText<events::EventsAnswer>> {
         let asked = call.query;
         let query = EventsQuery {
             from: asked.from,
@@ -213,27 +215,27 @@ impl Serve for AuditLog {
             page: asked.page,
             ..EventsQuery::default()
         };
-        let query = query.read()?;
+        let query = query.parse()?;
         let slice = call.service.audit_log(&call.caller, &query).await?;
-        Ok(Written::new(answer::slice(&slice)))
+        Ok(JsonText::new(answer::format_slice(&slice)))
     }
 }
 
-pub struct Keys;
+pub struct GetKeys;
 
-impl Verb for Keys {
-    const ROUTE: Route = Route::get("/v1/admin/keys", "getKeys", Need::OPERATOR);
+impl Verb for GetKeys {
+    const ROUTE: Route = Route::get("/v1/admin/keys", "getKeys", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str =
-        "Which master keys the data directory needs, and which of them the server has.";
-    const ANSWERS: &'static str = "Ids of keys, and how many keys of sessions are under which";
-    type Params = Nowhere;
+        "Master keys that the data directory needs, and those that the server has.";
+    const ANSWERS: &'static str = "Ids of master keys, and numbers of session keys";
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::KeysAnswer;
 }
 
-impl Serve for Keys {
+impl Serve for GetKeys {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::KeysAnswer> {
         call.service.keys().await
     }
@@ -242,13 +244,14 @@ impl Serve for Keys {
 pub struct RotateKeys;
 
 impl Verb for RotateKeys {
-    const ROUTE: Route = Route::post("/v1/admin/keys/rotate", "rotateKeys", Need::OPERATOR);
+    const ROUTE: Route =
+        Route::post("/v1/admin/keys/rotate", "rotateKeys", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Wraps some keys of sessions again, under the current master key \
-                                 of the server. Call it until no key is behind: then the \
-                                 previous master key is not needed.";
-    const ANSWERS: &'static str = "How many keys are under which";
-    type Params = Nowhere;
+    const ABOUT: &'static str = "Wraps some session keys with the current master key of the \
+                                 server. Repeat the call until `behind` is 0: then the previous \
+                                 master key is not needed.";
+    const ANSWERS: &'static str = "Ids of master keys, and numbers of session keys";
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::KeysAnswer;
@@ -260,21 +263,21 @@ impl Serve for RotateKeys {
     }
 }
 
-pub struct RecoveryReport;
+pub struct GetRecoveryReport;
 
-impl Verb for RecoveryReport {
+impl Verb for GetRecoveryReport {
     const ROUTE: Route =
-        Route::get("/v1/admin/recovery-report", "getRecoveryReport", Need::OPERATOR);
+        Route::get("/v1/admin/recovery-report", "getRecoveryReport", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "What the last start found and did.";
+    const ABOUT: &'static str = "Findings and actions of the last start.";
     const ANSWERS: &'static str = "The report of the last start";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::RecoveryReport;
 }
 
-impl Serve for RecoveryReport {
+impl Serve for GetRecoveryReport {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::RecoveryReport> {
         Ok(call.service.recovery_report())
     }
@@ -283,15 +286,15 @@ impl Serve for RecoveryReport {
 pub struct CreateBackup;
 
 impl Verb for CreateBackup {
-    const ROUTE: Route = Route::post("/v1/admin/backup", "createBackup", Need::OPERATOR);
+    const ROUTE: Route = Route::post("/v1/admin/backup", "createBackup", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str =
         "A consistent copy of the whole store, of all tenants, made while others write.";
     const ANSWERS: &'static str = "Lines of JSON (BackupLine), each `part` followed by the bytes it announces; the last line \
          is `complete` or `failed`, and an answer without one was cut. `sessionlog backup create` \
-         takes it";
+         reads it";
     const GIVES: &'static [Media] = &[Media::Text(BACKUP)];
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = String;
@@ -300,11 +303,11 @@ impl Verb for CreateBackup {
 pub struct GetIndex;
 
 impl Verb for GetIndex {
-    const ROUTE: Route = Route::get("/", "getIndex", Need::Nothing);
+    const ROUTE: Route = Route::get("/", "getIndex", RequiredGrant::Nothing);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "What this server is: its routes, a line each.";
+    const ABOUT: &'static str = "Index of this server: its routes, a line each.";
     const ANSWERS: &'static str = "The routes";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::Index;
@@ -312,8 +315,8 @@ impl Verb for GetIndex {
 
 impl Serve for GetIndex {
     async fn serve(_: VerbCall<'_, Self>) -> ServiceResult<admin::Index> {
-        let mut lines = Lines(Vec::new());
-        super::each(&mut lines);
+        let mut lines = RouteLines(Vec::new());
+        super::visit_all(&mut lines);
         Ok(admin::Index {
             name: "sessionlog".to_owned(),
             openapi: GetOpenapi::ROUTE.path.to_owned(),
@@ -323,31 +326,31 @@ impl Serve for GetIndex {
     }
 }
 
-/// The routes, a line each.
-struct Lines(Vec<String>);
+/// Collects a line for each route.
+struct RouteLines(Vec<String>);
 
-impl Visit for Lines {
-    fn verb<V: Serve>(&mut self) {
-        self.by_hand::<V>();
+impl Visit for RouteLines {
+    fn visit_verb<V: Serve>(&mut self) {
+        self.visit_custom_verb::<V>();
     }
 
-    fn by_hand<V: Verb>(&mut self) {
+    fn visit_custom_verb<V: Verb>(&mut self) {
         let Route { method, path, .. } = V::ROUTE;
         let about = V::ABOUT.split_inclusive(". ").next().unwrap_or_default().trim();
         self.0.push(format!("{} {path}: {about}", method.as_str().unwrap_or("ANY")));
     }
 
-    fn tool(&mut self, _: Tool) {}
+    fn visit_tool(&mut self, _: Tool) {}
 }
 
 pub struct GetHealth;
 
 impl Verb for GetHealth {
-    const ROUTE: Route = Route::get("/healthz", "getHealth", Need::Nothing);
+    const ROUTE: Route = Route::get("/healthz", "getHealth", RequiredGrant::Nothing);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Whether the process answers.";
+    const ABOUT: &'static str = "Liveness: answers while the process runs.";
     const ANSWERS: &'static str = "The process answers";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::Condition;
@@ -362,11 +365,11 @@ impl Serve for GetHealth {
 pub struct GetReadiness;
 
 impl Verb for GetReadiness {
-    const ROUTE: Route = Route::get("/readyz", "getReadiness", Need::Nothing);
+    const ROUTE: Route = Route::get("/readyz", "getReadiness", RequiredGrant::Nothing);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Whether the store reads and writes.";
+    const ABOUT: &'static str = "Readiness of the store to read and write.";
     const ANSWERS: &'static str = "The store reads and writes";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = admin::Condition;
@@ -379,7 +382,7 @@ impl Serve for GetReadiness {
             Health::Ready => return Ok(admin::Condition { status: "ready".to_owned() }),
             Health::ReadOnly(reason) => read_only(format!("the store is read-only: {reason}"))
                 .action("reading works; look at the storage, then restart"),
-            Health::Full(short) => service::without_room(short),
+            Health::Full(short) => service::disk_full_error(short),
             Health::Silent(silence) => {
                 let seconds = silence.as_secs();
                 let mut error = read_only(format!(
@@ -395,12 +398,12 @@ impl Serve for GetReadiness {
 pub struct GetMetrics;
 
 impl Verb for GetMetrics {
-    const ROUTE: Route = Route::get("/metrics", "getMetrics", Need::OPERATOR);
+    const ROUTE: Route = Route::get("/metrics", "getMetrics", RequiredGrant::OPERATOR);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "Counts in the Prometheus text format.";
     const ANSWERS: &'static str = "Counts since the process started";
     const GIVES: &'static [Media] = &[Media::Text("text/plain")];
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = String;
@@ -409,11 +412,11 @@ impl Verb for GetMetrics {
 pub struct GetOpenapi;
 
 impl Verb for GetOpenapi {
-    const ROUTE: Route = Route::get("/openapi.json", "getOpenapi", Need::Credential);
+    const ROUTE: Route = Route::get("/openapi.json", "getOpenapi", RequiredGrant::Credential);
     const TAG: &'static str = "operations";
     const ABOUT: &'static str = "This description of the API.";
     const ANSWERS: &'static str = "An OpenAPI 3.1 document";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = ();
     type Answer = serde_json::Value;

@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-/// The header by which a browser says whose page sends a request.
+/// Header in which a browser reports the site whose page sends a request.
 pub const FETCH_SITE: &str = "sec-fetch-site";
 
 /// Returns true if a host is this machine: `localhost` or a loopback address.

@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
 use super::{
-    AnswerReader, Need, Nowhere, Route, Serve, Verb, VerbCall, Visit,
+    AnswerReader, NoParams, RequiredGrant, Route, Serve, Verb, VerbCall, Visit,
     tools::{Tool, Toolset},
 };
 use crate::{
@@ -11,28 +11,28 @@ use crate::{
     service::ServiceResult,
 };
 
-/// Changes that a model is given by default.
+/// Number of changes that a model receives by default.
 const CHANGES_OF_MODEL: usize = 30;
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<FindFileChanges>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<FindFileChanges>();
 }
 
 pub struct FindFileChanges;
 
 impl Verb for FindFileChanges {
-    const ROUTE: Route = Route::get("/v1/file-changes", "findFileChanges", Need::READ);
+    const ROUTE: Route = Route::get("/v1/file-changes", "findFileChanges", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Why a file is as it is: the sessions that changed it, each change \
                                  with the request that a person made before. It reads the newest \
                                  200 sessions of the file's repository, and of none.";
     const ANSWERS: &'static str = "The changes, by session";
-    const TOOL: Option<Tool> = Some(Tool::of::<Self>(
+    const TOOL: Option<Tool> = Some(Tool::for_verb::<Self>(
         "find_file_changes",
         "Find out why a file was changed",
         Toolset::Workspace,
     ));
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = FileChangesQuery;
     type Body = ();
     type Answer = FileChanges;

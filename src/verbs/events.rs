@@ -1,5 +1,5 @@
 //! The verbs on the events of sessions: append, read, follow, export. Over HTTP each has a handler
-//! of its own, which streams or speaks protobuf, too. They must not know what an event means.
+//! of its own, which streams or also speaks protobuf. They must not interpret an event.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
@@ -9,15 +9,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InSession, Media, Need, Nowhere, RequestHeader, Route, Verb, Visit,
-    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
+    BodyUse, Fencing, Media, NoParams, RequestHeader, RequiredGrant, Route, SessionPath, Verb,
+    Visit,
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, check_bounds},
 };
 use crate::{
     api::{append, events},
     event::{Batch, Position, limits},
     service::{
-        Around, EventQuery, ServiceError, ServiceResult,
-        values::{self, Times, point},
+        AroundPoint, EventQuery, ServiceError, ServiceResult,
+        values::{self, TimeBounds, parse_point},
     },
     wire::{
         NDJSON, PROTOBUF, SSE, json,
@@ -25,15 +26,15 @@ use crate::{
     },
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.by_hand::<Emit>();
-    visit.by_hand::<Get>();
-    visit.by_hand::<AppendStream>();
-    visit.by_hand::<Follow>();
-    visit.by_hand::<Export>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_custom_verb::<Emit>();
+    visit.visit_custom_verb::<GetEvents>();
+    visit.visit_custom_verb::<AppendStream>();
+    visit.visit_custom_verb::<Follow>();
+    visit.visit_custom_verb::<Export>();
 }
 
-/// Surroundings of a point when the caller does not say.
+/// Number of events on either side of a point, by default.
 const AROUND_DEFAULT: u64 = 5;
 
 pub struct Emit;
@@ -46,24 +47,25 @@ pub struct EmitQuery {
 }
 
 impl Verb for Emit {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/events", "emitEvent", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/events", "emitEvent", RequiredGrant::WRITE);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Appends a batch, all or nothing; the answer is durable.";
-    const ASKS: Asks =
-        Asks::Body("1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto");
+    const ASKS: BodyUse =
+        BodyUse::Body("1 to 1 000 events, 16 MiB at most; protobuf: EmitRequest of events.proto");
     const TAKES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
     const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "If-Position",
-        about: "The batch's first event must get this position",
+        about: "Position that the batch's first event must get",
         is_number: true,
     }];
     const KEY: Option<&'static str> =
-        Some("A retry with the same key within 24 h answers the same positions");
+        Some("A retry with the same key within 24 h returns the same positions");
     const FENCE: Fencing = Fencing::WhenHeld;
-    const ANSWERS: &'static str = "The events as they are kept";
+    const ANSWERS: &'static str = "The stored events";
     const GIVES: &'static [Media] = Self::TAKES;
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<events::EmitOne>(
+        Tool::for_request::<events::EmitEventRequest>(
             "emit_event",
             "Append an event",
             Toolset::Events,
@@ -75,40 +77,41 @@ impl Verb for Emit {
                 Argument::FENCE,
             ],
         )
-        .about("Append one event to a session, durable before the answer.")
-        .in_session()
-        .unmarked()
-        .carrying()
+        .with_about("Append one event to a session, durable before the answer.")
+        .for_session()
+        .without_trust_marker()
+        .with_large_arguments()
         .with_plain_key(),
     );
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = EmitQuery;
     type Body = events::EmitRequest;
     type Answer = events::EmitAnswer;
 }
 
-impl ServeTool for events::EmitOne {
+impl ServeTool for events::EmitEventRequest {
     type Answer = EventEmitted;
 
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<EventEmitted> {
-        let event = json::event(self.event.get(), meant.caller.origin)?;
+        let event = json::parse_event(self.event.get(), context.caller.origin)?;
         let batch = Batch {
             events: [event].into(),
             if_position: self.if_position.map(Position),
             key: call.key.cloned(),
             ..Batch::default()
         };
-        let emitted = call.service.emit(&meant.caller, meant.in_session(), batch, false).await;
-        Ok(EventEmitted::new(&emitted.map_err(of_the_event)?))
+        let emitted =
+            call.service.emit(&context.caller, context.expect_session(), batch, false).await;
+        Ok(EventEmitted::new(&emitted.map_err(strip_event_path)?))
     }
 }
 
 /// Renames an error's field: the tool takes one event, so its members are named without the list.
-fn of_the_event(mut error: ServiceError) -> ServiceError {
+fn strip_event_path(mut error: ServiceError) -> ServiceError {
     let field = error.hint.field.as_deref().and_then(|field| field.strip_prefix("events[0]."));
     if let Some(field) = field.map(str::to_owned) {
         error.message = error.message.replacen("events[0].", "", 1);
@@ -117,7 +120,7 @@ fn of_the_event(mut error: ServiceError) -> ServiceError {
     error
 }
 
-pub struct Get;
+pub struct GetEvents;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -126,22 +129,22 @@ pub struct EventsQuery {
     pub from: Option<String>,
     /// Point after the last event; the tail by default
     pub to: Option<String>,
-    /// Instead of from and to: the surroundings of this point
+    /// Point whose surroundings are returned, instead of from and to
     pub around: Option<String>,
-    /// With around: events before it, 5 by default
+    /// With around: number of events before it, 5 by default
     pub before: Option<u64>,
-    /// With around: events after it, 5 by default
+    /// With around: number of events after it, 5 by default
     pub after: Option<u64>,
-    /// Events at most: 1 000 by default, 10 000 at most
+    /// Maximum number of events: 1 000 by default, 10 000 at most
     #[schemars(range(min = 1, max = 10_000))]
     pub limit: Option<usize>,
-    /// asc, or desc for the newest first
+    /// Order: asc, or desc for the newest first
     pub order: Option<String>,
-    /// Only these types
+    /// Only events of these types
     #[serde(rename = "types[]")]
     #[schemars(length(max = 100))]
     pub types: Vec<String>,
-    /// Processed at or after; also gt, lt, lte
+    /// Only events processed at or after this time; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
@@ -153,12 +156,12 @@ pub struct EventsQuery {
     #[serde(rename = "created_at[lt]")]
     #[schemars(skip)]
     pub created_lt: Option<String>,
-    /// next_page of the answer before
+    /// next_page of the previous answer
     pub page: Option<String>,
-    /// Wait so long for an event when there is none, 60 000 at most
+    /// Milliseconds to wait for an event if there is none, 60 000 at most
     #[schemars(range(max = 60_000))]
     pub wait_ms: u64,
-    /// Serve what is whole of a damaged range and name the gaps
+    /// Return the readable events of a damaged range, and name the gaps
     pub allow_gaps: bool,
 }
 
@@ -167,9 +170,9 @@ impl EventsQuery {
     ///
     /// # Errors
     /// `invalid_request`, naming the parameter.
-    pub fn read(self) -> ServiceResult<EventQuery> {
+    pub fn parse(self) -> ServiceResult<EventQuery> {
         let (before, after) = (self.before, self.after);
-        let around = point("around", self.around.as_deref())?.map(|point| Around {
+        let around = parse_point("around", self.around.as_deref())?.map(|point| AroundPoint {
             point,
             before: before.unwrap_or(AROUND_DEFAULT),
             after: after.unwrap_or(AROUND_DEFAULT),
@@ -181,19 +184,19 @@ impl EventsQuery {
             let problem = format!("at most {}", limits::WAIT_MS_MAX);
             return Err(ServiceError::invalid("wait_ms", problem));
         }
-        let times = Times {
+        let times = TimeBounds {
             gte: self.created_gte.as_deref(),
             gt: self.created_gt.as_deref(),
             lte: self.created_lte.as_deref(),
             lt: self.created_lt.as_deref(),
         };
         Ok(EventQuery {
-            from: point("from", self.from.as_deref())?,
-            to: point("to", self.to.as_deref())?,
+            from: parse_point("from", self.from.as_deref())?,
+            to: parse_point("to", self.to.as_deref())?,
             around,
             limit: self.limit,
-            descending: values::reversed(self.order.as_deref(), "asc")?,
-            types: values::types(&self.types)?,
+            descending: values::is_reversed(self.order.as_deref(), "asc")?,
+            types: values::parse_types(&self.types)?,
             window: times.window()?,
             page: self.page,
             allow_gaps: self.allow_gaps,
@@ -202,54 +205,55 @@ impl EventsQuery {
     }
 }
 
-impl Verb for Get {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/events", "getEvents", Need::READ);
+impl Verb for GetEvents {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/events", "getEvents", RequiredGrant::READ);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "A slice of a session, by position, point, time or type.";
     const ANSWERS: &'static str = "The events, the next page, and the tail";
     const GIVES: &'static [Media] = &[Media::Json, Media::Bytes(PROTOBUF)];
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<SliceRequest>(
+        Tool::for_request::<SliceRequest>(
             "get_events",
             "Read events",
             Toolset::Events,
             Self::ROUTE.need,
             &[
                 Argument::session("Default: your own."),
-                Argument::new("from", "Default 0.").point(),
-                Argument::new("to", "Where it ends; default end.").point(),
-                Argument::new("around", "Instead: a point and what surrounds it.").point(),
+                Argument::new("from", "Default 0.").as_point(),
+                Argument::new("to", "Where it ends; default end.").as_point(),
+                Argument::new("around", "Instead: a point and what surrounds it.").as_point(),
                 Argument::new("before", "Default 5."),
                 Argument::new("after", "Default 5."),
-                Argument::new("limit", "Default 100.").at_most(SLICE_MAX),
-                Argument::new("order", "Order of a slice.").one_of(&["asc", "desc"]),
+                Argument::new("limit", "Default 100.").with_max(SLICE_MAX),
+                Argument::new("order", "Order of a slice.").with_values(&["asc", "desc"]),
                 Argument::new("types", ""),
                 Argument::new("maxBytes", "Default 10000."),
             ],
         )
-        .about(
+        .with_about(
             "When you need what was recorded word for word: a slice of a session. Points: 17, end, \
              -5, event:<id>, time:<RFC 3339>, step:<n>, action:<type>, checkpoint:<id or label>, \
              cursor:<name>.",
         )
-        .in_session(),
+        .for_session(),
     );
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = EventsQuery;
     type Body = ();
     type Answer = events::EventsAnswer;
 }
 
-/// Events of a slice of the tool when the caller does not say, and at most.
+/// Default and maximum number of events in a slice of the tool.
 const SLICE_DEFAULT: usize = 100;
 const SLICE_MAX: usize = 1_000;
 
-/// A slice that a model reads, within a number of bytes.
+/// A slice for a model, within a number of bytes.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct SliceRequest {
     #[serde(flatten)]
     query: EventsQuery,
-    /// Bytes of the answer at most
+    /// Maximum bytes of the answer
     #[schemars(range(min = 2000, max = 1_000_000))]
     max_bytes: Option<usize>,
 }
@@ -257,10 +261,15 @@ struct SliceRequest {
 impl ServeTool for SliceRequest {
     type Answer = SliceShown;
 
-    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<SliceShown> {
-        let limit = Some(bounded("limit", self.query.limit, SLICE_DEFAULT, SLICE_MAX)?);
-        let query = EventsQuery { limit, ..self.query }.read()?;
-        let slice = call.service.get_events(&meant.caller, meant.in_session(), &query).await?;
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        context: CallContext,
+    ) -> ServiceResult<SliceShown> {
+        let limit = Some(check_bounds("limit", self.query.limit, SLICE_DEFAULT, SLICE_MAX)?);
+        let query = EventsQuery { limit, ..self.query }.parse()?;
+        let slice =
+            call.service.get_events(&context.caller, context.expect_session(), &query).await?;
         Ok(SliceShown::new(&slice, query.descending, self.max_bytes))
     }
 }
@@ -275,18 +284,18 @@ pub struct AppendQuery {
 }
 
 impl Verb for AppendStream {
-    const ROUTE: Route = Route::post("/v1/append", "appendStream", Need::WRITE);
+    const ROUTE: Route = Route::post("/v1/append", "appendStream", RequiredGrant::WRITE);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Appends batches to many sessions, each answered when it is \
                                  durable; one answer line for each line, in order for each \
                                  session.";
-    const ASKS: Asks = Asks::Body(
+    const ASKS: BodyUse = BodyUse::Body(
         "Any number of lines, each an AppendLine; a batch a line. An empty line is skipped",
     );
     const TAKES: &'static [Media] = &[Media::Text(NDJSON)];
     const ANSWERS: &'static str = "For each line a LineAppended or a LineRefused";
     const GIVES: &'static [Media] = Self::TAKES;
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = AppendQuery;
     type Body = append::AppendLine;
     type Answer = String;
@@ -299,7 +308,7 @@ pub struct Follow;
 pub struct FollowQuery {
     /// Point of the first event; the tail by default
     pub from: Option<String>,
-    /// Only these types
+    /// Only events of these types
     #[serde(rename = "types[]")]
     #[schemars(length(max = 100))]
     pub types: Vec<String>,
@@ -307,20 +316,20 @@ pub struct FollowQuery {
 
 impl Verb for Follow {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/events/stream", "streamEvents", Need::READ);
+        Route::get("/v1/sessions/{session}/events/stream", "streamEvents", RequiredGrant::READ);
     const TAG: &'static str = "events";
     const ABOUT: &'static str =
         "The session as it grows: live from the tail, or from the point that is given.";
     const HEADERS: &'static [RequestHeader] = &[RequestHeader {
         name: "Last-Event-ID",
-        about: "Position of the last event seen; takes the place of from",
+        about: "Position of the last event seen; replaces from",
         is_number: true,
     }];
     const ANSWERS: &'static str = "Server-sent events: `event` is the type, `id` the position; `ping` carries the tail, \
          `gap` names events that are lost for good, `session.deleted` ends the stream of a session \
          that is deleted, `done` comes before the server ends it";
     const GIVES: &'static [Media] = &[Media::Text(SSE)];
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = FollowQuery;
     type Body = ();
     type Answer = String;
@@ -331,19 +340,20 @@ pub struct Export;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ExportQuery {
-    /// jsonl by default, or another configured format
+    /// Format: jsonl by default, or another configured one
     pub format: Option<String>,
 }
 
 impl Verb for Export {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/export", "exportSession", Need::READ);
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/export", "exportSession", RequiredGrant::READ);
     const TAG: &'static str = "events";
     const ABOUT: &'static str =
         "A whole session: as JSON lines, one event each, or in another program's format.";
     const ANSWERS: &'static str = "The events up to the tail as it was when the request came; a \
                                    line of the type `gap` where some are lost for good";
     const GIVES: &'static [Media] = &[Media::Text(NDJSON)];
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = ExportQuery;
     type Body = ();
     type Answer = String;

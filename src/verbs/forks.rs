@@ -1,5 +1,5 @@
-//! The verbs on what sessions have in common: forks, lineage, and what came between two points.
-//! They must not know how a fork is kept.
+//! The verbs on what sessions have in common: forks, lineage, and differences between two points.
+//! They must not know how a fork is stored.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, InSession, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
+    BodyUse, NoQuery, RequiredGrant, Route, Serve, SessionPath, Verb, VerbCall, Visit,
     tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
@@ -17,30 +17,33 @@ use crate::{
         window::WindowQuery,
     },
     event::{BatchKey, Point, SessionId},
-    service::{ForkCall, ServiceError, ServiceResult, WindowCall, session_id, values::point},
+    service::{
+        ForkCall, ServiceError, ServiceResult, WindowCall, parse_session_id, values::parse_point,
+    },
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Fork>();
-    visit.verb::<Family>();
-    visit.verb::<Diff>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<Fork>();
+    visit.visit_verb::<GetLineage>();
+    visit.visit_verb::<Diff>();
 }
 
 pub struct Fork;
 
 impl Verb for Fork {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/fork", "forkSession", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/fork", "forkSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Creates a session that continues from a point of this one. No \
                                  event is copied: events before the point belong to both, later \
                                  ones to the session that appends them.";
-    const ASKS: Asks = Asks::Body("The point to continue from");
+    const ASKS: BodyUse = BodyUse::Body("The point to continue from");
     const KEY: Option<&'static str> =
         Some("A retry with the same key within 24 h returns the same fork");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The fork, durable";
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<ForkRequest>(
+        Tool::for_request::<ForkRequest>(
             "fork_session",
             "Fork a session",
             Toolset::Events,
@@ -52,13 +55,13 @@ impl Verb for Fork {
                 Argument::FENCE,
             ],
         )
-        .about(
+        .with_about(
             "Start a new session that continues from a point of this one: to try something else \
              from there, nothing of either is lost. No event is copied.",
         )
-        .in_session(),
+        .for_session(),
     );
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ForkRequest;
     type Answer = sessions::Session;
@@ -66,23 +69,23 @@ impl Verb for Fork {
 
 impl Serve for Fork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<sessions::Session> {
-        let fork = fork_call(call.body, call.key)?;
+        let fork = parse_fork_call(call.body, call.key)?;
         call.service.fork_session(&call.caller, &call.params.session, fork).await
     }
 }
 
-fn fork_call(asked: ForkRequest, key: Option<BatchKey>) -> ServiceResult<ForkCall> {
+fn parse_fork_call(asked: ForkRequest, key: Option<BatchKey>) -> ServiceResult<ForkCall> {
     let at = Point::parse(&asked.at).map_err(|error| ServiceError::invalid("at", error))?;
-    let id = asked.id.as_deref().map(session_id).transpose()?;
+    let id = asked.id.as_deref().map(parse_session_id).transpose()?;
     Ok(ForkCall { at, id, title: asked.title, key })
 }
 
 impl ServeTool for ForkRequest {
     type Answer = ForkMade;
 
-    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<ForkMade> {
-        let (parent, fork) = (meant.in_session(), fork_call(self, call.key.cloned())?);
-        let fork = call.service.fork_session(&meant.caller, parent, fork).await?;
+    async fn serve_tool(self, call: ToolCall<'_>, context: CallContext) -> ServiceResult<ForkMade> {
+        let (parent, fork) = (context.expect_session(), parse_fork_call(self, call.key.cloned())?);
+        let fork = call.service.fork_session(&context.caller, parent, fork).await?;
         Ok(ForkMade {
             session_id: fork.id,
             parent_session_id: parent.clone(),
@@ -93,37 +96,38 @@ impl ServeTool for ForkRequest {
     }
 }
 
-/// A fork, for a model.
+/// Answer to a fork, for a model.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ForkMade {
-    /// The fork: name it to continue there.
+    /// Id of the fork: name it to continue there.
     session_id: String,
-    /// The session it continues.
+    /// Id of the session that it continues.
     parent_session_id: SessionId,
-    /// Events below it are common to both.
+    /// Position of the fork: earlier events are common to both.
     position: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     message: &'static str,
 }
 
-pub struct Family;
+pub struct GetLineage;
 
-impl Verb for Family {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/lineage", "getLineage", Need::READ);
+impl Verb for GetLineage {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/lineage", "getLineage", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
         "The sessions that this one reads from, and those that read from it.";
     const ANSWERS: &'static str = "Its ancestors and its forks";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = Lineage;
 }
 
-impl Serve for Family {
+impl Serve for GetLineage {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Lineage> {
-        call.service.family(&call.caller, &call.params.session).await
+        call.service.lineage(&call.caller, &call.params.session).await
     }
 }
 
@@ -132,32 +136,33 @@ pub struct Diff;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DiffQuery {
-    /// A point; the beginning when absent
+    /// One point; the beginning if omitted
     pub from: Option<String>,
-    /// A point; the end when absent
+    /// Another point; the end if omitted
     pub to: Option<String>,
-    /// Tokens of the windows compared; what the token monitor leaves by default
+    /// Tokens of the compared windows; by default what the token monitor leaves
     #[schemars(range(min = 64, max = 4_000_000))]
     pub tokens_max: Option<usize>,
-    /// Transforms of the windows compared, as viewWindow takes them
+    /// Transforms of the compared windows, as viewWindow takes them
     #[serde(rename = "transforms[]")]
     #[schemars(length(max = 100))]
     pub transforms: Vec<String>,
-    /// Format of the windows compared: `events` (the default), `anthropic` or `openai`
+    /// Format of the compared windows: `events` (the default), `anthropic` or `openai`
     pub format: Option<String>,
-    /// The tokenizer of their windows: `o200k_base` or `claude`; that of the format by default
+    /// Tokenizer of the windows: `o200k_base` or `claude`; that of the format by default
     pub tokenizer: Option<String>,
 }
 
 impl Verb for Diff {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/diff", "diffSession", Need::READ);
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/diff", "diffSession", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
-    const ABOUT: &'static str = "What changed between two points of a session: its events by \
-                                 type, what was added to its facts, and what a model sees at one \
-                                 point and not at the other. The points may come in either \
+    const ABOUT: &'static str = "Difference between two points of a session: its events by \
+                                 type, facts that were added, and events that a model sees at \
+                                 one point and not at the other. The points may come in either \
                                  order.";
-    const ANSWERS: &'static str = "What changed between them";
-    type Params = InSession;
+    const ANSWERS: &'static str = "The difference between them";
+    type Params = SessionPath;
     type Query = DiffQuery;
     type Body = ();
     type Answer = DiffAnswer;
@@ -166,8 +171,8 @@ impl Verb for Diff {
 impl Serve for Diff {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<DiffAnswer> {
         let asked = &call.query;
-        let from = point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
-        let to = point("to", asked.to.as_deref())?.unwrap_or(Point::End);
+        let from = parse_point("from", asked.from.as_deref())?.unwrap_or(Point::BEGINNING);
+        let to = parse_point("to", asked.to.as_deref())?.unwrap_or(Point::End);
         let plan = WindowQuery {
             tokens_max: asked.tokens_max,
             tokenizer: asked.tokenizer.clone(),

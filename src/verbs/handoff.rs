@@ -1,5 +1,5 @@
-//! The verbs that hand a session to the one that continues it, and the tools by which a model does
-//! that. They must not decide which session is meant: service does.
+//! The verbs that hand a session over to the one that continues it, and the tools by which a model
+//! does that. They must not choose the session: service does.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InWorkspace, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit,
-    tools::{Argument, AtFront, CallContext, ServeTool, Tool, ToolCall, Toolset},
+    BodyUse, Fencing, Media, NoQuery, RequiredGrant, Route, Serve, Verb, VerbCall, Visit,
+    WorkspacePath,
+    tools::{Argument, CallContext, FrontEndPart, ServeTool, Tool, ToolCall, Toolset},
     views::{FormatQuery, TEXT_TOO, is_text},
 };
 use crate::{
@@ -18,27 +19,27 @@ use crate::{
     },
     event::SessionId,
     service::{BoundBy, ServiceError, ServiceResult, values},
-    wire::tools::handoff::{SessionDeleted, SessionDetails},
+    wire::tools::handoff::{SessionDeletedOut, SessionDetails},
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Save>();
-    visit.verb::<RestoreWork>();
-    visit.verb::<RecordLooks>();
-    visit.verb::<StartWork>();
-    visit.verb::<MoveWorkspace>();
-    visit.verb::<GetChain>();
-    visit.tool(SAVE);
-    visit.tool(RESTORE);
-    visit.tool(GET);
-    visit.tool(DELETE);
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<SaveWork>();
+    visit.visit_verb::<RestoreWork>();
+    visit.visit_verb::<RecordLooks>();
+    visit.visit_verb::<StartWork>();
+    visit.visit_verb::<MoveWorkspace>();
+    visit.visit_verb::<GetChain>();
+    visit.visit_tool(SAVE);
+    visit.visit_tool(RESTORE);
+    visit.visit_tool(GET);
+    visit.visit_tool(DELETE);
 }
 
-const SAVE: Tool = Tool::asking::<SaveRequest>(
+const SAVE: Tool = Tool::for_request::<SaveRequest>(
     "save_session",
     "Save the session",
     Toolset::Workspace,
-    Need::WRITE,
+    RequiredGrant::WRITE,
     &[
         Argument::workspace("workspaceId", "Left out: the workspace of your directory."),
         Argument::session("Left out: the bound session, else a new one."),
@@ -50,18 +51,18 @@ const SAVE: Tool = Tool::asking::<SaveRequest>(
         Argument::FENCE,
     ],
 )
-.about(
+.with_about(
     "Save what the next session needs, before the context is full or the work pauses. Everything \
      recorded is kept anyway: a call without content is enough. Say in conversationContext where \
      the work stands, and in contextItems what must not be lost.",
 )
-.with_front(AtFront::Save);
+.with_front_end_part(FrontEndPart::Save);
 
-const RESTORE: Tool = Tool::asking::<RestoreRequest>(
+const RESTORE: Tool = Tool::for_request::<RestoreRequest>(
     "restore_session",
     "Restore a session",
     Toolset::Workspace,
-    Need::WRITE,
+    RequiredGrant::WRITE,
     &[
         Argument::workspace("workspaceId", "Left out: the workspace of your directory."),
         Argument::session("Left out: the one saved last, else the latest with work."),
@@ -76,58 +77,59 @@ const RESTORE: Tool = Tool::asking::<RestoreRequest>(
         Argument::FENCE,
     ],
 )
-.about(
+.with_about(
     "Continue earlier work of a workspace: its task, instructions, plan, open questions, \
      failures, changes, files, within tokenBudget. Record in the sessionId that it answers. \
      leftOut names what did not fit.",
 )
-.with_front(AtFront::Restore)
+.with_front_end_part(FrontEndPart::Restore)
 .repeatable();
 
-const GET: Tool = Tool::asking::<DetailsRequest>(
+const GET: Tool = Tool::for_request::<DetailsRequest>(
     "get_session",
     "Look at a session",
     Toolset::Workspace,
-    Need::READ,
+    RequiredGrant::READ,
     &[Argument::session("Default: your own.")],
 )
-.about(
+.with_about(
     "A session: title, workspace, size, state in a text, the session that it continues and those \
      that continue it.",
 );
 
-const DELETE: Tool = Tool::asking::<DeleteRequest>(
+const DELETE: Tool = Tool::for_request::<DeleteRequest>(
     "delete_session",
     "Delete a session",
     Toolset::Workspace,
-    Need::DELETE,
+    RequiredGrant::DELETE,
     &[Argument::session("").required()],
 )
-.about(
+.with_about(
     "Delete a session: hidden at once, and removed when its grace ends. Only when the user asks \
      for it.",
 )
-.unmarked();
+.without_trust_marker();
 
-pub struct Save;
+pub struct SaveWork;
 
-impl Verb for Save {
-    const ROUTE: Route = Route::post("/v1/workspaces/{workspace}/save", "saveSession", Need::WRITE);
+impl Verb for SaveWork {
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/save", "saveSession", RequiredGrant::WRITE);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "Saves a session of a workspace for the one that continues it: \
                                  context items, files, the state of the workspace and a \
                                  checkpoint, in one batch.";
-    const ASKS: Asks = Asks::Maybe("What to save beside the log, which has everything else");
+    const ASKS: BodyUse = BodyUse::Maybe("Context to save in addition to the log");
     const KEY: Option<&'static str> = Some("A retry with the same key saves once");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The saved session, durable";
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = NoQuery;
     type Body = SaveRequest;
     type Answer = SavedAnswer;
 }
 
-impl Serve for Save {
+impl Serve for SaveWork {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SavedAnswer> {
         let workspace = &call.params.workspace;
         call.service.save_session(&call.caller, workspace, call.body, call.key).await
@@ -138,16 +140,16 @@ pub struct RestoreWork;
 
 impl Verb for RestoreWork {
     const ROUTE: Route =
-        Route::post("/v1/workspaces/{workspace}/restore", "restoreWork", Need::WRITE);
+        Route::post("/v1/workspaces/{workspace}/restore", "restoreWork", RequiredGrant::WRITE);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "Restores the work of a session within a budget of tokens, and \
                                  makes the session that continues it.";
-    const ASKS: Asks = Asks::Maybe("Which session, and how much of it");
-    const KEY: Option<&'static str> = Some("A retry with the same key answers the same session");
+    const ASKS: BodyUse = BodyUse::Maybe("The session, and limits of the answer");
+    const KEY: Option<&'static str> = Some("A retry with the same key returns the same session");
     const FENCE: Fencing = Fencing::WhenHeld;
-    const ANSWERS: &'static str = "What is known of the work, and the session that continues it";
+    const ANSWERS: &'static str = "State of the work, and the session that continues it";
     const GIVES: &'static [Media] = TEXT_TOO;
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = FormatQuery;
     type Body = RestoreRequest;
     type Answer = RestoredAnswer;
@@ -168,15 +170,16 @@ impl Serve for RestoreWork {
 pub struct StartWork;
 
 impl Verb for StartWork {
-    const ROUTE: Route = Route::post("/v1/workspaces/{workspace}/start", "startWork", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/workspaces/{workspace}/start", "startWork", RequiredGrant::WRITE);
     const TAG: &'static str = "handoff";
-    const ABOUT: &'static str = "Tells a session that begins in a workspace what is remembered \
-                                 there, where the last work stands and what other sessions did, \
-                                 in a text; and links it to the session that it continues.";
-    const ASKS: Asks = Asks::Maybe("Which session begins, and how much it receives");
+    const ABOUT: &'static str = "Returns a text for a session that begins in a workspace: items \
+                                 remembered there, the state of the last work, and what other \
+                                 sessions did. Links it to the session that it continues.";
+    const ASKS: BodyUse = BodyUse::Maybe("The session that begins, and the size of its text");
     const FENCE: Fencing = Fencing::WhenHeld;
-    const ANSWERS: &'static str = "The text; empty where there is nothing to tell";
-    type Params = InWorkspace;
+    const ANSWERS: &'static str = "The text; empty if there is nothing to report";
+    type Params = WorkspacePath;
     type Query = NoQuery;
     type Body = StartRequest;
     type Answer = StartedAnswer;
@@ -192,16 +195,16 @@ pub struct RecordLooks;
 
 impl Verb for RecordLooks {
     const ROUTE: Route =
-        Route::post("/v1/workspaces/{workspace}/looks", "recordLooks", Need::WRITE);
+        Route::post("/v1/workspaces/{workspace}/looks", "recordLooks", RequiredGrant::WRITE);
     const TAG: &'static str = "handoff";
-    const ABOUT: &'static str = "Records the looks of a front end at the files of a restore: in \
+    const ABOUT: &'static str = "Records inspections by a front end of files of a restore: in \
                                  the session that continues the work, or in the notebook of the \
                                  workspace.";
-    const ASKS: Asks = Asks::Body("The looks");
+    const ASKS: BodyUse = BodyUse::Body("The inspections");
     const KEY: Option<&'static str> = Some("A retry with the same key records once");
     const FENCE: Fencing = Fencing::WhenHeld;
-    const ANSWERS: &'static str = "Where they were recorded, durable";
-    type Params = InWorkspace;
+    const ANSWERS: &'static str = "Location of the records, durable";
+    type Params = WorkspacePath;
     type Query = NoQuery;
     type Body = LooksRequest;
     type Answer = LooksAnswer;
@@ -210,7 +213,7 @@ impl Verb for RecordLooks {
 impl Serve for RecordLooks {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LooksAnswer> {
         let workspace = &call.params.workspace;
-        call.service.record_looks(&call.caller, workspace, call.body, call.key).await
+        call.service.record_file_checks(&call.caller, workspace, call.body, call.key).await
     }
 }
 
@@ -218,22 +221,26 @@ pub struct MoveWorkspace;
 
 impl Verb for MoveWorkspace {
     const ROUTE: Route =
-        Route::post("/v1/workspaces/{workspace}/move", "moveWorkspace", Need::WRITE);
+        Route::post("/v1/workspaces/{workspace}/move", "moveWorkspace", RequiredGrant::WRITE);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "Gives all that a workspace has to another name of it, because \
                                  its directory was moved: sessions, memory, graph. Repeated, it \
                                  moves what is left.";
-    const ASKS: Asks = Asks::Body("The new name");
-    const ANSWERS: &'static str = "What was moved, durable";
+    const ASKS: BodyUse = BodyUse::Body("The new name");
+    const ANSWERS: &'static str = "Numbers of sessions and notebooks moved, durable, and the rest";
     const TOOL: Option<Tool> = Some(
-        Tool::of::<Self>("move_workspace", "Move a workspace", Toolset::Workspace).takes(&[
-            Argument::workspace("workspace", "The workspace: a directory or another name.")
-                .required(),
-            Argument::new("to", "Its new name: the whole path of the directory, or another name"),
-            Argument::FENCE,
-        ]),
+        Tool::for_verb::<Self>("move_workspace", "Move a workspace", Toolset::Workspace)
+            .with_arguments(&[
+                Argument::workspace("workspace", "The workspace: a directory or another name.")
+                    .required(),
+                Argument::new(
+                    "to",
+                    "Its new name: the whole path of the directory, or another name",
+                ),
+                Argument::FENCE,
+            ]),
     );
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = NoQuery;
     type Body = MoveRequest;
     type Answer = MovedAnswer;
@@ -251,17 +258,18 @@ pub struct GetChain;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ChainQuery {
-    /// The session; left out: the one that a restore would choose
+    /// Id of the session; if omitted, the one that a restore would choose
     pub session: Option<String>,
 }
 
 impl Verb for GetChain {
-    const ROUTE: Route = Route::get("/v1/workspaces/{workspace}/chain", "getChain", Need::READ);
+    const ROUTE: Route =
+        Route::get("/v1/workspaces/{workspace}/chain", "getChain", RequiredGrant::READ);
     const TAG: &'static str = "handoff";
     const ABOUT: &'static str = "The sessions that a session continues, and those that continue \
                                  it, the first one first.";
     const ANSWERS: &'static str = "The sessions";
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = ChainQuery;
     type Body = ();
     type Answer = Chain;
@@ -269,16 +277,16 @@ impl Verb for GetChain {
 
 impl Serve for GetChain {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Chain> {
-        let session = values::session("session", call.query.session.as_deref())?;
+        let session = values::parse_session("session", call.query.session.as_deref())?;
         let workspace = &call.params.workspace;
-        let chain = call.service.chain(&call.caller, workspace, session.as_ref()).await?;
+        let chain = call.service.get_chain(&call.caller, workspace, session.as_ref()).await?;
         Ok(Chain { data: chain.into_iter().map(Into::into).collect() })
     }
 }
 
 /// Returns the workspace that an argument names, else that of the bound session, or of the caller's
 /// directory.
-async fn workspace_of(
+async fn resolve_workspace(
     call: &ToolCall<'_>,
     mut workspace: Option<String>,
     bound: Option<&SessionId>,
@@ -299,12 +307,12 @@ impl ServeTool for SaveRequest {
     async fn serve_tool(
         mut self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<SavedAnswer> {
-        let CallContext { caller, mut session, workspace, .. } = meant;
-        let bound = call.at_work().await?.map(|(bound, _)| bound);
+        let CallContext { caller, mut session, workspace, .. } = context;
+        let bound = call.find_current_session().await?.map(|(bound, _)| bound);
         let known = session.as_ref().or(bound.as_ref());
-        let workspace = workspace_of(&call, workspace, known).await?;
+        let workspace = resolve_workspace(&call, workspace, known).await?;
         if session.is_none()
             && let Some(bound) = bound
             && call.service.is_in_workspace(&caller, &workspace, &bound).await
@@ -324,12 +332,12 @@ impl ServeTool for RestoreRequest {
     async fn serve_tool(
         mut self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<RestoredAnswer> {
-        let CallContext { caller, session, workspace, .. } = meant;
-        let bound = call.at_work().await?;
+        let CallContext { caller, session, workspace, .. } = context;
+        let bound = call.find_current_session().await?;
         let known = session.as_ref().or(bound.as_ref().map(|(bound, _)| bound));
-        let workspace = workspace_of(&call, workspace, known).await?;
+        let workspace = resolve_workspace(&call, workspace, known).await?;
         if let Some((bound, by)) = bound {
             // The last session of a connection is not necessarily the caller's current one, unless
             // nothing was done in it yet.
@@ -353,7 +361,7 @@ impl ServeTool for RestoreRequest {
     }
 }
 
-/// A session to look at.
+/// Request for the details of a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct DetailsRequest {}
 
@@ -363,29 +371,30 @@ impl ServeTool for DetailsRequest {
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<SessionDetails> {
-        let named = meant.session.as_ref();
-        let (session, _) = call.service.bound(call.caller, call.via, named).await?;
+        let named = context.session.as_ref();
+        let (session, _) = call.service.resolve_session(call.caller, call.via, named).await?;
         let (link, past, tokens) = call.service.session_details(call.caller, &session).await?;
         let usage = call.service.usage(call.caller, &session, None).await?;
         Ok(SessionDetails::new(&link, past, tokens, usage))
     }
 }
 
-/// A session to delete.
+/// Request to delete a session.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct DeleteRequest {}
 
 impl ServeTool for DeleteRequest {
-    type Answer = SessionDeleted;
+    type Answer = SessionDeletedOut;
 
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
-    ) -> ServiceResult<SessionDeleted> {
-        let until = call.service.delete_session(&meant.caller, meant.in_session(), false).await?;
-        Ok(SessionDeleted::new(meant.in_session(), until))
+        context: CallContext,
+    ) -> ServiceResult<SessionDeletedOut> {
+        let until =
+            call.service.delete_session(&context.caller, context.expect_session(), false).await?;
+        Ok(SessionDeletedOut::new(context.expect_session(), until))
     }
 }

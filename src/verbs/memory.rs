@@ -1,13 +1,13 @@
 //! The verbs on memory and on marks of events, and the tools by which a model remembers. They must
-//! not decide where an item is kept.
+//! not decide where an item is stored.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
 use std::io;
 
 use super::{
-    Asks, AtEvent, Fencing, InMemory, InSession, InWorkspace, Need, NoQuery, Nowhere, Route, Serve,
-    Verb, VerbCall, Visit,
+    BodyUse, EventPath, Fencing, MemoryItemPath, NoParams, NoQuery, RequiredGrant, Route, Serve,
+    SessionPath, Verb, VerbCall, Visit, WorkspacePath,
     tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
@@ -18,57 +18,57 @@ use crate::{
     },
     event::{EventId, Position, Range},
     service::{
-        Code, ContinueCall, MemoryPlace, PageInCall, ServiceError, ServiceResult, session_id,
+        Code, ContinueCall, MemoryTarget, PageInCall, ServiceError, ServiceResult, parse_session_id,
     },
     wire::{TRUST, tools::names::NameChange},
 };
 
-const KEYED: Option<&str> = Some("A retry with the same key answers the same item");
+const KEYED: Option<&str> = Some("A retry with the same key returns the same item");
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Remember>();
-    visit.verb::<RememberInWorkspace>();
-    visit.verb::<KeepSkill>();
-    visit.verb::<ListMemory>();
-    visit.verb::<ListOfWorkspace>();
-    visit.verb::<GetMemory>();
-    visit.verb::<Forget>();
-    visit.verb::<MarkEvent>();
-    visit.verb::<PageIn>();
-    visit.tool(PAGE);
-    visit.tool(INSERT);
-    visit.tool(SAVE_SKILL);
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<Remember>();
+    visit.visit_verb::<RememberInWorkspace>();
+    visit.visit_verb::<SaveSkill>();
+    visit.visit_verb::<ListMemory>();
+    visit.visit_verb::<ListWorkspaceMemory>();
+    visit.visit_verb::<GetMemory>();
+    visit.visit_verb::<Forget>();
+    visit.visit_verb::<MarkEvent>();
+    visit.visit_verb::<PageIn>();
+    visit.visit_tool(PAGE);
+    visit.visit_tool(INSERT);
+    visit.visit_tool(SAVE_SKILL);
 }
 
-/// The session of a tool that remembers.
+/// Session argument of the tools that write memory.
 const SESSION: Argument = Argument::session("Default: your own.");
 
-const PAGE: Tool = Tool::asking::<PageRequest>(
+const PAGE: Tool = Tool::for_request::<PageRequest>(
     "memory_page",
     "Page memory in or out",
     Toolset::Memory,
-    Need::WRITE,
+    RequiredGrant::WRITE,
     &[
         Argument::new(
             "direction",
             "in: bring blocks back, by ids, ranges or query. out: store what your context holds.",
         )
-        .one_of(&["in", "out"]),
+        .with_values(&["in", "out"]),
         Argument::new("ids", "memoryId of each item."),
         Argument::new("ranges", "Positions of events."),
         Argument::new("query", "Words to look for."),
         Argument::new("tokensMax", "Default 2000."),
-        Argument::new("summary", "Of out: what the context held, in your words."),
+        Argument::new("summary", "For out: what the context held, in your words."),
         Argument::workspace("workspace", "Instead of a session: this workspace."),
         Argument::session("Left out: the bound session; of a query all sessions."),
         Argument::FENCE,
     ],
 )
-.about(
+.with_about(
     "in: bring blocks that memory_search named back in full, within tokensMax; leftOut names what \
      did not fit. out: store what the context holds now, as continue_session does.",
 )
-.naming(&[
+.with_name_changes(&[
     ("ranges.session", NameChange::Named("sessionId")),
     ("blocks.session", NameChange::Named("sessionId")),
     ("blocks.range", NameChange::Spread),
@@ -77,11 +77,11 @@ const PAGE: Tool = Tool::asking::<PageRequest>(
 ])
 .repeatable();
 
-const INSERT: Tool = remembering(Tool::asking::<RememberRequest>(
+const INSERT: Tool = as_memory_write(Tool::for_request::<RememberRequest>(
     "memory_insert",
     "Remember something",
     Toolset::Memory,
-    Need::WRITE,
+    RequiredGrant::WRITE,
     &[
         Argument::new("text", ""),
         Argument::new(
@@ -98,17 +98,17 @@ const INSERT: Tool = remembering(Tool::asking::<RememberRequest>(
         Argument::FENCE,
     ],
 ))
-.about(
+.with_about(
     "When something must hold in later sessions (a fact, a preference, a decision): keeps it, for \
      the whole workspace if semantic or procedural. Write it to be understood alone; `similar` in \
      the answer names items to supersede.",
 );
 
-const SAVE_SKILL: Tool = remembering(Tool::asking::<SkillRequest>(
+const SAVE_SKILL: Tool = as_memory_write(Tool::for_request::<SkillRequest>(
     "save_skill",
     "Remember how something is done",
     Toolset::Memory,
-    Need::WRITE,
+    RequiredGrant::WRITE,
     &[
         Argument::new("name", "Its name."),
         Argument::new("description", "What it is for, and when to use it."),
@@ -119,30 +119,31 @@ const SAVE_SKILL: Tool = remembering(Tool::asking::<SkillRequest>(
         Argument::FENCE,
     ],
 ))
-.about(
+.with_about(
     "Keep a way of working that succeeded, under a name, for later sessions of this workspace. The \
      same name again replaces it.",
 );
 
 /// Configures a tool that writes memory. Its key is that of the item, whose content is compared: no
 /// other stored digest may reveal content that is redacted later.
-const fn remembering(tool: Tool) -> Tool {
-    tool.naming(&[("session", NameChange::Named("sessionId"))]).with_plain_key()
+const fn as_memory_write(tool: Tool) -> Tool {
+    tool.with_name_changes(&[("session", NameChange::Named("sessionId"))]).with_plain_key()
 }
 
 pub struct Remember;
 
 impl Verb for Remember {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/memory", "remember", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/memory", "remember", RequiredGrant::WRITE);
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Remembers something. A fact or a skill of a session with a \
                                  workspace goes into the notebook of the workspace, everything \
                                  else into the session.";
-    const ASKS: Asks = Asks::Body("What to remember");
+    const ASKS: BodyUse = BodyUse::Body("The item");
     const KEY: Option<&'static str> = KEYED;
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "Where it is kept, and what says much the same";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = RememberRequest;
     type Answer = Remembered;
@@ -150,7 +151,7 @@ impl Verb for Remember {
 
 impl Serve for Remember {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
-        let place = MemoryPlace::Session(call.params.session);
+        let place = MemoryTarget::Session(call.params.session);
         call.service.remember(&call.caller, &place, call.body, call.key.as_ref()).await
     }
 }
@@ -158,14 +159,17 @@ impl Serve for Remember {
 pub struct RememberInWorkspace;
 
 impl Verb for RememberInWorkspace {
-    const ROUTE: Route =
-        Route::post("/v1/workspaces/{workspace}/memory", "rememberInWorkspace", Need::WRITE);
+    const ROUTE: Route = Route::post(
+        "/v1/workspaces/{workspace}/memory",
+        "rememberInWorkspace",
+        RequiredGrant::WRITE,
+    );
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Remembers a fact or a skill in the notebook of a workspace.";
-    const ASKS: Asks = Asks::Body("What to remember; its kind is semantic or procedural");
+    const ASKS: BodyUse = BodyUse::Body("The item; its kind is semantic or procedural");
     const KEY: Option<&'static str> = KEYED;
     const ANSWERS: &'static str = "Where it is kept, and what says much the same";
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = NoQuery;
     type Body = RememberRequest;
     type Answer = Remembered;
@@ -173,31 +177,32 @@ impl Verb for RememberInWorkspace {
 
 impl Serve for RememberInWorkspace {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
-        let place = MemoryPlace::Workspace(call.params.workspace);
+        let place = MemoryTarget::Workspace(call.params.workspace);
         call.service.remember(&call.caller, &place, call.body, call.key.as_ref()).await
     }
 }
 
-pub struct KeepSkill;
+pub struct SaveSkill;
 
-impl Verb for KeepSkill {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/skills", "saveSkill", Need::WRITE);
+impl Verb for SaveSkill {
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/skills", "saveSkill", RequiredGrant::WRITE);
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Remembers how something is done: an item of the kind procedural, \
                                  which supersedes the one of its name.";
-    const ASKS: Asks = Asks::Body("The skill");
+    const ASKS: BodyUse = BodyUse::Body("The skill");
     const KEY: Option<&'static str> = KEYED;
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "Where it is kept, and what says much the same";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = SkillRequest;
     type Answer = Remembered;
 }
 
-impl Serve for KeepSkill {
+impl Serve for SaveSkill {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Remembered> {
-        let place = MemoryPlace::Session(call.params.session);
+        let place = MemoryTarget::Session(call.params.session);
         call.service.save_skill(&call.caller, &place, call.body, call.key.as_ref()).await
     }
 }
@@ -205,12 +210,13 @@ impl Serve for KeepSkill {
 pub struct ListMemory;
 
 impl Verb for ListMemory {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/memory", "listMemory", Need::READ);
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/memory", "listMemory", RequiredGrant::READ);
     const TAG: &'static str = "memory";
     const ABOUT: &'static str =
-        "What is remembered in a session and in the notebook of its workspace, newest first.";
+        "Items of memory in a session and in the notebook of its workspace, newest first.";
     const ANSWERS: &'static str = "The items, and the next page";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = ListMemoryQuery;
     type Body = ();
     type Answer = MemoryList;
@@ -218,29 +224,32 @@ impl Verb for ListMemory {
 
 impl Serve for ListMemory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
-        let place = MemoryPlace::Session(call.params.session);
-        call.service.memory(&call.caller, &place, call.query).await
+        let place = MemoryTarget::Session(call.params.session);
+        call.service.list_memory(&call.caller, &place, call.query).await
     }
 }
 
-pub struct ListOfWorkspace;
+pub struct ListWorkspaceMemory;
 
-impl Verb for ListOfWorkspace {
-    const ROUTE: Route =
-        Route::get("/v1/workspaces/{workspace}/memory", "listMemoryOfWorkspace", Need::READ);
+impl Verb for ListWorkspaceMemory {
+    const ROUTE: Route = Route::get(
+        "/v1/workspaces/{workspace}/memory",
+        "listMemoryOfWorkspace",
+        RequiredGrant::READ,
+    );
     const TAG: &'static str = "memory";
-    const ABOUT: &'static str = "What the notebook of a workspace remembers, newest first.";
+    const ABOUT: &'static str = "Items of memory in the notebook of a workspace, newest first.";
     const ANSWERS: &'static str = "The items, and the next page";
-    type Params = InWorkspace;
+    type Params = WorkspacePath;
     type Query = ListMemoryQuery;
     type Body = ();
     type Answer = MemoryList;
 }
 
-impl Serve for ListOfWorkspace {
+impl Serve for ListWorkspaceMemory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryList> {
-        let place = MemoryPlace::Workspace(call.params.workspace);
-        call.service.memory(&call.caller, &place, call.query).await
+        let place = MemoryTarget::Workspace(call.params.workspace);
+        call.service.list_memory(&call.caller, &place, call.query).await
     }
 }
 
@@ -248,11 +257,12 @@ pub struct GetMemory;
 
 impl Verb for GetMemory {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/memory/{item}", "getMemory", Need::READ);
+        Route::get("/v1/sessions/{session}/memory/{item}", "getMemory", RequiredGrant::READ);
     const TAG: &'static str = "memory";
-    const ABOUT: &'static str = "One item in full, of a session or of the notebook of its workspace, and what became of it.";
+    const ABOUT: &'static str =
+        "One item in full, of a session or of the notebook of its workspace, with its later state.";
     const ANSWERS: &'static str = "The item";
-    type Params = InMemory;
+    type Params = MemoryItemPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = MemoryItemAnswer;
@@ -260,9 +270,9 @@ impl Verb for GetMemory {
 
 impl Serve for GetMemory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryItemAnswer> {
-        let InMemory { session, item } = call.params;
-        let place = MemoryPlace::Session(session);
-        call.service.memory_item(&call.caller, &place, &item).await
+        let MemoryItemPath { session, item } = call.params;
+        let place = MemoryTarget::Session(session);
+        call.service.get_memory_item(&call.caller, &place, &item).await
     }
 }
 
@@ -270,13 +280,13 @@ pub struct Forget;
 
 impl Verb for Forget {
     const ROUTE: Route =
-        Route::delete("/v1/sessions/{session}/memory/{item}", "forgetMemory", Need::WRITE);
+        Route::delete("/v1/sessions/{session}/memory/{item}", "forgetMemory", RequiredGrant::WRITE);
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Forgets an item: it is listed, found and recalled no more. Its \
                                  event stays in the log: redact that to remove its bytes.";
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The item is forgotten, durable";
-    type Params = InMemory;
+    type Params = MemoryItemPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = MemoryForgotten;
@@ -284,63 +294,66 @@ impl Verb for Forget {
 
 impl Serve for Forget {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<MemoryForgotten> {
-        let InMemory { session, item } = call.params;
-        let place = MemoryPlace::Session(session);
-        call.service.forget(&call.caller, &place, &item).await
+        let MemoryItemPath { session, item } = call.params;
+        let place = MemoryTarget::Session(session);
+        call.service.forget_item(&call.caller, &place, &item).await
     }
 }
 
 pub struct MarkEvent;
 
 impl Verb for MarkEvent {
-    const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/events/{event}/mark", "markEvent", Need::WRITE);
+    const ROUTE: Route = Route::post(
+        "/v1/sessions/{session}/events/{event}/mark",
+        "markEvent",
+        RequiredGrant::WRITE,
+    );
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Marks an event as important, wrong or done: a search \
                                  that finds it shows the mark.";
-    const ASKS: Asks = Asks::Body("The mark");
+    const ASKS: BodyUse = BodyUse::Body("The mark");
     const KEY: Option<&'static str> = Some("A retry with the same key marks it once");
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The marks of the event";
-    type Params = AtEvent;
+    type Params = EventPath;
     type Query = NoQuery;
     type Body = MarkRequest;
     type Answer = EventMarked;
 
     /// Writes nothing: the event's content is compared instead, and may be redacted.
-    fn content(_: &MarkRequest, _: impl io::Write) -> serde_json::Result<()> {
+    fn write_key_content(_: &MarkRequest, _: impl io::Write) -> serde_json::Result<()> {
         Ok(())
     }
 }
 
 impl Serve for MarkEvent {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<EventMarked> {
-        let AtEvent { session, event } = call.params;
+        let EventPath { session, event } = call.params;
         call.service.mark_event(&call.caller, &session, &event, call.body, call.key).await
     }
 }
 
 /// Returns the memory that a tool writes to: that of the named workspace or session; else of the
 /// bound session; else, for lasting items, of the workspace of the caller's directory.
-async fn place_of(
+async fn resolve_memory_place(
     call: &ToolCall<'_>,
-    meant: &CallContext,
+    context: &CallContext,
     is_lasting: bool,
-) -> ServiceResult<MemoryPlace> {
-    let named = meant.session.as_ref();
-    if let Some(workspace) = &meant.workspace {
+) -> ServiceResult<MemoryTarget> {
+    let named = context.session.as_ref();
+    if let Some(workspace) = &context.workspace {
         if named.is_some() {
             return Err(ServiceError::invalid("workspace", "it does not go with sessionId"));
         }
-        return Ok(MemoryPlace::Workspace(workspace.clone()));
+        return Ok(MemoryTarget::Workspace(workspace.clone()));
     }
-    match call.service.bound(call.caller, call.via, named).await {
+    match call.service.resolve_session(call.caller, call.via, named).await {
         Ok((session, _)) => {
             call.service.bind(call.caller, call.via, &session);
-            Ok(MemoryPlace::Session(session))
+            Ok(MemoryTarget::Session(session))
         }
         Err(error) if error.code == Code::SessionRequired && is_lasting => {
-            call.via.workspace().map(MemoryPlace::Workspace).ok_or(error)
+            call.via.workspace().map(MemoryTarget::Workspace).ok_or(error)
         }
         Err(error) => Err(error),
     }
@@ -349,33 +362,41 @@ async fn place_of(
 impl ServeTool for RememberRequest {
     type Answer = Remembered;
 
-    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Remembered> {
-        let is_lasting = MemoryKind::named(&self.kind).is_some_and(MemoryKind::is_lasting);
-        let place = place_of(&call, &meant, is_lasting).await?;
-        call.service.remember(&meant.caller, &place, self, call.key).await
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        context: CallContext,
+    ) -> ServiceResult<Remembered> {
+        let is_lasting = MemoryKind::parse(&self.kind).is_some_and(MemoryKind::is_lasting);
+        let place = resolve_memory_place(&call, &context, is_lasting).await?;
+        call.service.remember(&context.caller, &place, self, call.key).await
     }
 }
 
 impl ServeTool for SkillRequest {
     type Answer = Remembered;
 
-    async fn serve_tool(self, call: ToolCall<'_>, meant: CallContext) -> ServiceResult<Remembered> {
-        let place = place_of(&call, &meant, true).await?;
-        call.service.save_skill(&meant.caller, &place, self, call.key).await
+    async fn serve_tool(
+        self,
+        call: ToolCall<'_>,
+        context: CallContext,
+    ) -> ServiceResult<Remembered> {
+        let place = resolve_memory_place(&call, &context, true).await?;
+        call.service.save_skill(&context.caller, &place, self, call.key).await
     }
 }
 
 pub struct PageIn;
 
 impl Verb for PageIn {
-    const ROUTE: Route = Route::post("/v1/memory/page", "pageIn", Need::READ);
+    const ROUTE: Route = Route::post("/v1/memory/page", "pageIn", RequiredGrant::READ);
     const TAG: &'static str = "memory";
     const ABOUT: &'static str = "Brings blocks back in full within a budget of tokens: items of \
                                  memory by their ids, ranges of events, or what a query finds. \
-                                 What does not fit is named.";
-    const ASKS: Asks = Asks::Body("Exactly one of ids, ranges and query");
-    const ANSWERS: &'static str = "The blocks, and what did not fit";
-    type Params = Nowhere;
+                                 Blocks that do not fit are named.";
+    const ASKS: BodyUse = BodyUse::Body("Exactly one of ids, ranges and query");
+    const ANSWERS: &'static str = "The blocks, and those that did not fit";
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = PageInRequest;
     type Answer = PagedInAnswer;
@@ -383,21 +404,21 @@ impl Verb for PageIn {
 
 impl Serve for PageIn {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<PagedInAnswer> {
-        call.service.page_in(&call.caller, wanted(call.body)?).await
+        call.service.page_in(&call.caller, parse_page_in(call.body)?).await
     }
 }
 
-fn wanted(asked: PageInRequest) -> ServiceResult<PageInCall> {
+fn parse_page_in(asked: PageInRequest) -> ServiceResult<PageInCall> {
     let place = match (asked.session, asked.workspace) {
         (Some(_), Some(_)) => {
             return Err(ServiceError::invalid("workspace", "it does not go with a session"));
         }
-        (Some(session), None) => Some(MemoryPlace::Session(session_id(&session)?)),
-        (None, workspace) => workspace.map(MemoryPlace::Workspace),
+        (Some(session), None) => Some(MemoryTarget::Session(parse_session_id(&session)?)),
+        (None, workspace) => workspace.map(MemoryTarget::Workspace),
     };
     let id = |id: &String| EventId::new(id).map_err(|error| ServiceError::invalid("ids", error));
     let ranges = asked.ranges.into_iter().map(|one| {
-        let session = one.session.as_deref().map(session_id).transpose()?;
+        let session = one.session.as_deref().map(parse_session_id).transpose()?;
         let (from, to) = (Position(one.from), Position(one.to));
         if from >= to {
             return Err(ServiceError::invalid("ranges", "a range ends after it begins"));
@@ -419,9 +440,9 @@ impl ServeTool for PageRequest {
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<PagedAnswer> {
-        let CallContext { caller, session: named, workspace, .. } = meant;
+        let CallContext { caller, session: named, workspace, .. } = context;
         let Self { direction, summary, wanted: asked } = self;
         if direction == Direction::Out {
             let key = call.key.cloned();
@@ -435,16 +456,16 @@ impl ServeTool for PageRequest {
         // A query searches all sessions.
         let session = match named {
             None if asked.query.is_none() && workspace.is_none() => {
-                Some(call.service.bound(&caller, call.via, None).await?.0)
+                Some(call.service.resolve_session(&caller, call.via, None).await?.0)
             }
             named => named,
         };
         let session = session.map(|session| session.to_string());
-        let asked = wanted(PageInRequest { session, workspace, ..asked })?;
+        let asked = parse_page_in(PageInRequest { session, workspace, ..asked })?;
         let query = asked.query.clone();
         let paged_in = call.service.page_in(&caller, asked).await?;
-        if let Ok((own, _)) = call.service.bound(&caller, call.via, None).await {
-            call.service.note_paged_in(&caller, &own, &paged_in, query).await;
+        if let Ok((own, _)) = call.service.resolve_session(&caller, call.via, None).await {
+            call.service.record_paged_in(&caller, &own, &paged_in, query).await;
         }
         Ok(PagedAnswer { paged_in, ..PagedAnswer::default() })
     }

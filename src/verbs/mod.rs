@@ -1,6 +1,6 @@
-//! VERBS: what a client can ask for, declared once. A declaration says how a verb is reached
-//! (method, path, operation id), what its caller needs, and the types of what it takes and answers;
-//! every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
+//! VERBS: the operations that a client can call, each declared once. A declaration says how a verb
+//! is reached (method, path, operation id), what its caller needs, and the types of its input and
+//! answer; every interface reads it from here. It must not know HTTP's types, MCP or a terminal.
 
 pub mod admin;
 pub mod browser;
@@ -11,8 +11,9 @@ pub mod forks;
 pub mod graph;
 pub mod handoff;
 pub mod hosted;
+mod json_text;
 pub mod memory;
-mod place;
+mod params;
 mod query;
 pub mod research;
 pub mod retention;
@@ -21,7 +22,6 @@ pub mod sessions;
 pub mod tools;
 pub mod views;
 pub mod work;
-mod written;
 
 use std::{collections::HashMap, future::Future, io};
 
@@ -29,12 +29,12 @@ use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::sync::CancellationToken;
 
-pub use place::{
-    AtEntity, AtEvent, AtRelation, AtStep, InCheckpoint, InCursor, InMemory, InSession, InThread,
-    InWorkspace, Nowhere, OfTool, Parts, PathParams,
+pub use json_text::JsonText;
+pub use params::{
+    CheckpointPath, CursorPath, EntityPath, EventPath, MemoryItemPath, NoParams, ParamPairs,
+    PathParams, RelationPath, SessionPath, StepPath, ThreadPath, ToolPath, WorkspacePath,
 };
 pub use query::{NoQuery, read as read_query, write as write_query};
-pub use written::Written;
 
 use self::tools::Tool;
 use crate::{
@@ -44,42 +44,42 @@ use crate::{
     service::{Caller, Service, ServiceResult},
 };
 
-/// A verb: how it is reached, what it takes and what it answers. Place, query and body are three
-/// types, so that each refuses the names it does not have.
+/// A verb: its route, its input and its answer. Path, query and body have separate types, so that
+/// each refuses the names it does not have.
 pub trait Verb: Send + Sync + Sized + 'static {
-    /// Method, path, operation id and need.
+    /// Method, path, operation id and required credential.
     const ROUTE: Route;
-    /// The group it is published in.
+    /// Group in the published description.
     const TAG: &'static str;
-    /// Its description, as published.
+    /// Published description of the verb.
     const ABOUT: &'static str;
-    /// Purpose of its body.
-    const ASKS: Asks = Asks::Nothing;
-    /// Effect of an idempotency key on a retry; without it the verb takes no key.
+    /// Body that the verb takes.
+    const ASKS: BodyUse = BodyUse::Nothing;
+    /// Published effect of an idempotency key on a retry; `None` if the verb takes no key.
     const KEY: Option<&'static str> = None;
-    /// Use of the token of a lease.
+    /// Use of the fencing token of a lease.
     const FENCE: Fencing = Fencing::No;
-    /// The HTTP status of success.
+    /// HTTP status of success.
     const STATUS: u16 = 200;
-    /// The HTTP status of `invalid_request`, where that is not what its code says.
+    /// HTTP status of `invalid_request`, if it differs from the status of that code.
     const INVALID_STATUS: Option<u16> = None;
-    /// Description of its answer, as published.
+    /// Published description of the answer.
     const ANSWERS: &'static str;
-    /// Media types of its body.
+    /// Media types of the body.
     const TAKES: &'static [Media] = &[Media::Json];
-    /// Media types of its answer.
+    /// Media types of the answer.
     const GIVES: &'static [Media] = &[Media::Json];
-    /// Headers that it takes, beside those of its key and its token.
+    /// Headers that it takes besides those of the key and of the token.
     const HEADERS: &'static [RequestHeader] = &[];
-    /// The tool by which models call it.
+    /// Tool by which models call the verb.
     const TOOL: Option<Tool> = None;
-    /// The parameters of its path.
+    /// Parameters of the path.
     type Params: PathParams;
-    /// The parameters of its query.
+    /// Parameters of the query.
     type Query: Serialize + DeserializeOwned + Default + Send + JsonSchema;
-    /// Its body; `()` of a verb that [asks](Self::ASKS) for nothing.
+    /// Body of the request; `()` if the verb [asks](Self::ASKS) for nothing.
     type Body: Serialize + DeserializeOwned + Send + JsonSchema;
-    /// Its answer.
+    /// Answer of the verb.
     type Answer: Serialize + DeserializeOwned + Send + JsonSchema;
 
     /// Returns the bytes that the response may take in memory. The interface reserves them before
@@ -96,8 +96,8 @@ pub trait Verb: Send + Sync + Sized + 'static {
     /// Writes the part of the body that an idempotency key covers.
     ///
     /// # Errors
-    /// That of the writer.
-    fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
+    /// The error of the writer.
+    fn write_key_content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
         serde_json::to_writer(to, body)
     }
 }
@@ -105,43 +105,43 @@ pub trait Verb: Send + Sync + Sized + 'static {
 /// Returns the key of a verb's call: calls that differ in verb, path, query or body have different
 /// keys.
 #[must_use]
-pub fn keyed<V: Verb>(
+pub fn derive_call_key<V: Verb>(
     key: BatchKey,
     params: &V::Params,
     query: &V::Query,
     body: &V::Body,
 ) -> BatchKey {
-    let asked = ("verb", V::ROUTE.id, params.parts(), query);
-    let keyed = key.of_call(|mut to| {
+    let asked = ("verb", V::ROUTE.id, params.to_pairs(), query);
+    let derived = key.with_request_digest(|mut to| {
         serde_json::to_writer(&mut to, &asked)?;
-        V::content(body, to)
+        V::write_key_content(body, to)
     });
-    keyed.expect("a call is JSON")
+    derived.expect("a call is JSON")
 }
 
 /// Body that a verb takes.
 #[derive(Clone, Copy, Debug)]
-pub enum Asks {
+pub enum BodyUse {
     /// No body: it is not read.
     Nothing,
-    /// A body that may be left out, and what it says.
+    /// An optional body, with its description.
     Maybe(&'static str),
-    /// A body, and what it says.
+    /// A required body, with its description.
     Body(&'static str),
 }
 
-/// Use of a lease's token by a verb.
+/// Use of a lease's fencing token by a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fencing {
-    /// It does not.
+    /// The token is not used.
     No,
-    /// If a lease is held.
+    /// The token is required if a lease is held.
     WhenHeld,
-    /// Always.
+    /// The token is always required.
     Needed,
 }
 
-/// A verb that this program can carry out.
+/// A verb that this program can execute.
 pub trait Serve: Verb {
     /// Executes the call.
     fn serve(call: VerbCall<'_, Self>) -> impl Future<Output = ServiceResult<Self::Answer>> + Send;
@@ -149,23 +149,23 @@ pub trait Serve: Verb {
 
 /// One call of a verb.
 pub struct VerbCall<'a, V: Verb> {
-    /// Service that carries it out.
+    /// Service that executes the call.
     pub service: &'a Service,
-    /// The process that owns the data directory.
+    /// Process that owns the data directory.
     pub owner: &'a OwnerInfo,
-    /// On whose behalf.
+    /// Caller on whose behalf the verb runs.
     pub caller: Caller,
-    /// Grants of its credential.
+    /// Principal with the grants of the credential.
     pub who: &'a Principal,
-    /// The reader of the answer.
+    /// Reader of the answer.
     pub reader: AnswerReader,
-    /// The idempotency key, of a verb that takes one.
+    /// Idempotency key, if the verb takes one.
     pub key: Option<BatchKey>,
     /// Parameters of the path.
     pub params: V::Params,
-    /// The query.
+    /// Parameters of the query.
     pub query: V::Query,
-    /// The body.
+    /// Body of the request.
     pub body: V::Body,
 }
 
@@ -174,51 +174,51 @@ pub struct VerbCall<'a, V: Verb> {
 pub enum AnswerReader {
     /// A program, or a person.
     Program,
-    /// A model, which gets less by default, and waits for what is not in the index yet: mostly at
-    /// a first search.
+    /// A model, which receives less by default, and waits for events that are not indexed yet:
+    /// mostly at a first search.
     Model,
 }
 
-/// Owner of this server, for the front ends of the same machine.
+/// Owner of this server, as reported to front ends of the same machine.
 #[derive(Clone, Debug, Default)]
 pub struct OwnerInfo {
-    /// The answer to a client that asks for it.
+    /// Answer to a client that asks for the owner.
     pub about: Owner,
     /// Cancelled when an on-demand owner is asked to step down.
     pub step_down: CancellationToken,
 }
 
-/// Something that is done for everything a client can ask for, such as registering it.
+/// Visitor of every verb and tool that a client can call, for example to register routes.
 pub trait Visit {
     /// Visits a verb that one generic handler serves.
-    fn verb<V: Serve>(&mut self);
+    fn visit_verb<V: Serve>(&mut self);
 
     /// Visits a verb with a dedicated handler in an interface: it streams, or uses formats other
     /// than JSON.
-    fn by_hand<V: Verb>(&mut self);
+    fn visit_custom_verb<V: Verb>(&mut self);
 
     /// Visits a tool that does not belong to a verb.
-    fn tool(&mut self, tool: Tool);
+    fn visit_tool(&mut self, tool: Tool);
 }
 
 /// Visits everything that a client can call, by group.
-pub fn each(visit: &mut impl Visit) {
-    research::each(visit);
-    sessions::each(visit);
-    changes::each(visit);
-    retention::each(visit);
-    events::each(visit);
-    search::each(visit);
-    memory::each(visit);
-    graph::each(visit);
-    forks::each(visit);
-    handoff::each(visit);
-    work::each(visit);
-    views::each(visit);
-    hosted::each(visit);
-    admin::each(visit);
-    research::of_bindings(visit);
-    tools::each(visit);
+pub fn visit_all(visit: &mut impl Visit) {
+    research::visit_all(visit);
+    sessions::visit_all(visit);
+    changes::visit_all(visit);
+    retention::visit_all(visit);
+    events::visit_all(visit);
+    search::visit_all(visit);
+    memory::visit_all(visit);
+    graph::visit_all(visit);
+    forks::visit_all(visit);
+    handoff::visit_all(visit);
+    work::visit_all(visit);
+    views::visit_all(visit);
+    hosted::visit_all(visit);
+    admin::visit_all(visit);
+    research::visit_binding_tools(visit);
+    tools::visit_all(visit);
 }
 
 /// Media type of a body or an answer.
@@ -232,29 +232,29 @@ pub enum Media {
     Bytes(&'static str),
 }
 
-/// A header that may be sent.
+/// A request header that a verb reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
-    /// Its name.
+    /// Name of the header.
     pub name: &'static str,
-    /// Its description, as published.
+    /// Published description of the header.
     pub about: &'static str,
     /// True if its value is a whole number.
     pub is_number: bool,
 }
 
-/// The method of a route.
+/// Method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     /// Reads.
     Get,
-    /// Does something; a retry carries an idempotency key.
+    /// Performs an action; a retry carries an idempotency key.
     Post,
-    /// Sets something; sent twice it is as sent once.
+    /// Sets something; a repetition has no further effect.
     Put,
     /// Removes something.
     Delete,
-    /// The route answers every method itself.
+    /// The route handles every method itself.
     Any,
 }
 
@@ -280,25 +280,25 @@ impl Method {
 
 /// Credential that the caller of a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Need {
-    /// No credential: the route says nothing about any tenant.
+pub enum RequiredGrant {
+    /// No credential: the route reveals nothing about any tenant.
     Nothing,
-    /// Any valid credential. The handler asks for more where more is needed.
+    /// Any valid credential. The handler checks for further grants where they are needed.
     Credential,
     /// A credential with this grant.
     Grant(Grant),
 }
 
-impl Need {
-    /// Reading.
+impl RequiredGrant {
+    /// Needs the grant to read.
     pub const READ: Self = Self::Grant(Grant::Read);
-    /// Writing.
+    /// Needs the grant to write.
     pub const WRITE: Self = Self::Grant(Grant::Write);
-    /// Deleting, erasing, redacting.
+    /// Needs the grant to delete, erase and redact.
     pub const DELETE: Self = Self::Grant(Grant::Delete);
-    /// The tenant's affairs.
+    /// Needs the grant to administer a tenant.
     pub const ADMIN: Self = Self::Grant(Grant::Admin);
-    /// The server's affairs.
+    /// Needs the grant to operate the server.
     pub const OPERATOR: Self = Self::Grant(Grant::Operator);
 
     /// Returns the grants that the credential must have.
@@ -318,62 +318,62 @@ impl Need {
     }
 }
 
-/// Method and path of a verb, and what they need.
+/// Method and path of a verb, and the credential that its caller needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// The method.
+    /// Method of the route.
     pub method: Method,
-    /// The path, its parameters in braces.
+    /// Path, with its parameters in braces.
     pub path: &'static str,
-    /// The operation id of the published description.
+    /// Operation id in the published description.
     pub id: &'static str,
     /// Credential that the caller needs.
-    pub need: Need,
+    pub need: RequiredGrant,
 }
 
 impl Route {
     /// Creates a route that reads.
     #[must_use]
-    pub const fn get(path: &'static str, id: &'static str, need: Need) -> Self {
+    pub const fn get(path: &'static str, id: &'static str, need: RequiredGrant) -> Self {
         Self { method: Method::Get, path, id, need }
     }
 
     /// Creates a route that performs an action.
     #[must_use]
-    pub const fn post(path: &'static str, id: &'static str, need: Need) -> Self {
+    pub const fn post(path: &'static str, id: &'static str, need: RequiredGrant) -> Self {
         Self { method: Method::Post, path, id, need }
     }
 
     /// Creates a route that sets something.
     #[must_use]
-    pub const fn put(path: &'static str, id: &'static str, need: Need) -> Self {
+    pub const fn put(path: &'static str, id: &'static str, need: RequiredGrant) -> Self {
         Self { method: Method::Put, path, id, need }
     }
 
     /// Creates a route that removes something.
     #[must_use]
-    pub const fn delete(path: &'static str, id: &'static str, need: Need) -> Self {
+    pub const fn delete(path: &'static str, id: &'static str, need: RequiredGrant) -> Self {
         Self { method: Method::Delete, path, id, need }
     }
 
     /// Creates a route that handles every method itself.
     #[must_use]
-    pub const fn any(path: &'static str, id: &'static str, need: Need) -> Self {
+    pub const fn any(path: &'static str, id: &'static str, need: RequiredGrant) -> Self {
         Self { method: Method::Any, path, id, need }
     }
 
     /// Returns true if each call is recorded in the tenant's audit log.
     #[must_use]
-    pub fn audited(&self) -> bool {
+    pub fn is_audited(&self) -> bool {
         self.method != Method::Get && self.need.is_audited()
     }
 }
 
-/// The routes that a server has registered, by path.
+/// Routes that a server has registered, by path.
 #[derive(Debug, Default)]
-pub struct Registered(HashMap<&'static str, Vec<Route>>);
+pub struct RouteTable(HashMap<&'static str, Vec<Route>>);
 
-impl Registered {
+impl RouteTable {
     /// Adds a route.
     ///
     /// # Panics
@@ -395,11 +395,11 @@ impl Registered {
     /// needs any credential: the router rejects it. An undeclared path needs an operator, so a
     /// missing declaration grants no access.
     #[must_use]
-    pub fn need(&self, method: &str, path: &str) -> Need {
+    pub fn need(&self, method: &str, path: &str) -> RequiredGrant {
         match self.find(method, path) {
             Some(route) => route.need,
-            None if self.0.contains_key(path) => Need::Credential,
-            None => Need::Grant(Grant::Operator),
+            None if self.0.contains_key(path) => RequiredGrant::Credential,
+            None => RequiredGrant::Grant(Grant::Operator),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! Query parameters as plain structs: the server reads a struct from pairs of texts, the client
-//! writes it as such. Names that the struct does not have are refused before, by the interface.
-//! It must not hold a default.
+//! Query parameters as plain structs: the server reads a struct from pairs of name and value, the
+//! client writes it as pairs. The interface rejects unknown names before. It must not hold a
+//! default.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::{
     service::{ServiceError, ServiceResult},
-    wire::fitted::whole,
+    wire::coerce::parse_whole_number,
 };
 
 /// No query parameters.
@@ -29,7 +29,8 @@ pub struct NoQuery {}
 /// # Errors
 /// `invalid_request`, naming the parameter that is invalid or repeated.
 pub fn read<T: DeserializeOwned>(pairs: &[(String, String)]) -> ServiceResult<T> {
-    T::deserialize(Pairs(pairs)).map_err(|wrong| ServiceError::invalid(wrong.name, wrong.problem))
+    T::deserialize(QueryPairs(pairs))
+        .map_err(|wrong| ServiceError::invalid(wrong.name, wrong.problem))
 }
 
 /// Encodes parameters as pairs; omits absent, empty and false values.
@@ -56,44 +57,44 @@ pub fn write(query: &impl Serialize) -> Vec<(String, String)> {
     pairs.collect()
 }
 
-/// A parameter that cannot be read.
+/// Error of a parameter that cannot be parsed.
 #[derive(Debug)]
-struct Wrong {
+struct ParameterError {
     name: &'static str,
     problem: String,
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for ParameterError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.name, self.problem)
     }
 }
 
-impl std::error::Error for Wrong {}
+impl std::error::Error for ParameterError {}
 
-impl Error for Wrong {
+impl Error for ParameterError {
     fn custom<T: fmt::Display>(problem: T) -> Self {
         Self { name: "query", problem: problem.to_string() }
     }
 }
 
-/// The pairs of a query, as the source of a struct.
-struct Pairs<'a>(&'a [(String, String)]);
+/// Deserializer of a struct from the pairs of a query.
+struct QueryPairs<'a>(&'a [(String, String)]);
 
-impl<'de> Deserializer<'de> for Pairs<'_> {
-    type Error = Wrong;
+impl<'de> Deserializer<'de> for QueryPairs<'_> {
+    type Error = ParameterError;
 
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Wrong> {
-        visitor.visit_map(Fields { pairs: self.0, left: fields.iter(), now: None })
+    ) -> Result<V::Value, ParameterError> {
+        visitor.visit_map(StructFields { pairs: self.0, left: fields.iter(), now: None })
     }
 
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Wrong> {
-        Err(Wrong::custom("a query is read into a struct"))
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, ParameterError> {
+        Err(ParameterError::custom("a query is read into a struct"))
     }
 
     forward_to_deserialize_any! {
@@ -102,22 +103,22 @@ impl<'de> Deserializer<'de> for Pairs<'_> {
     }
 }
 
-/// The fields of a struct that the query has values for.
-struct Fields<'a> {
+/// Map access to the fields of a struct that the query has values for.
+struct StructFields<'a> {
     pairs: &'a [(String, String)],
     left: std::slice::Iter<'static, &'static str>,
-    now: Option<Values<'a>>,
+    now: Option<ParamValues<'a>>,
 }
 
-impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Wrong;
+impl<'de> MapAccess<'de> for StructFields<'_> {
+    type Error = ParameterError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
-    ) -> Result<Option<K::Value>, Wrong> {
+    ) -> Result<Option<K::Value>, ParameterError> {
         for name in self.left.by_ref() {
-            // A list parameter may have brackets or not.
+            // A list parameter may be sent with or without brackets.
             let is = |known: &str| known == *name || Some(known) == name.strip_suffix("[]");
             let all: Vec<&str> = self
                 .pairs
@@ -126,69 +127,71 @@ impl<'de> MapAccess<'de> for Fields<'_> {
                 .map(|(_, value)| value.as_str())
                 .collect();
             if !all.is_empty() {
-                self.now = Some(Values { name, all });
+                self.now = Some(ParamValues { name, all });
                 return seed.deserialize((*name).into_deserializer()).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Wrong> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, ParameterError> {
         let values = self.now.take().expect("a value follows its name");
         let name = values.name;
-        seed.deserialize(values).map_err(|wrong| Wrong { name, ..wrong })
+        seed.deserialize(values).map_err(|wrong| ParameterError { name, ..wrong })
     }
 }
 
-/// The values of one parameter.
-struct Values<'a> {
+struct ParamValues<'a> {
     name: &'static str,
     all: Vec<&'a str>,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ParamValues<'a> {
     /// Returns the value of a parameter that may occur once.
-    fn one(&self) -> Result<&'a str, Wrong> {
+    fn single(&self) -> Result<&'a str, ParameterError> {
         match self.all.as_slice() {
             [one] => Ok(one),
-            _ => Err(Wrong::custom("the parameter comes twice")),
+            _ => Err(ParameterError::custom("the parameter comes twice")),
         }
     }
 
-    fn number<T: TryFrom<u64>>(&self) -> Result<T, Wrong> {
-        let number = whole(self.one()?).and_then(|number| T::try_from(number).ok());
-        number.ok_or_else(|| Wrong::custom("a whole number is expected"))
+    fn parse_number<T: TryFrom<u64>>(&self) -> Result<T, ParameterError> {
+        let number = parse_whole_number(self.single()?).and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| ParameterError::custom("a whole number is expected"))
     }
 }
 
-impl<'de> Deserializer<'de> for Values<'_> {
-    type Error = Wrong;
+impl<'de> Deserializer<'de> for ParamValues<'_> {
+    type Error = ParameterError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_str(self.one()?)
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        visitor.visit_str(self.single()?)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        if self.one()?.is_empty() { visitor.visit_none() } else { visitor.visit_some(self) }
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        if self.single()?.is_empty() { visitor.visit_none() } else { visitor.visit_some(self) }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        match self.one()? {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        match self.single()? {
             "" | "false" | "False" | "0" => visitor.visit_bool(false),
             "true" | "True" | "1" => visitor.visit_bool(true),
-            _ => Err(Wrong::custom("true or false is expected")),
+            _ => Err(ParameterError::custom("true or false is expected")),
         }
     }
 
-    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_u32(self.number()?)
+    fn deserialize_u32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        visitor.visit_u32(self.parse_number()?)
     }
 
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
-        visitor.visit_u64(self.number()?)
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
+        visitor.visit_u64(self.parse_number()?)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Wrong> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, ParameterError> {
         visitor.visit_seq(SeqDeserializer::new(self.all.into_iter()))
     }
 

@@ -1,83 +1,83 @@
-//! The tools of a research, and those that continue a session: they have no route but that of
-//! every tool. They must not check what a step may be.
+//! The tools of a research, and those that continue a session: they have no route of their own.
+//! They must not validate a step.
 
 use super::{
-    Need, Visit,
+    RequiredGrant, Visit,
     tools::{CallContext, ServeTool, Tool, ToolCall, Toolset},
 };
 use crate::{
-    api::cursor::Cursor,
+    api::cursor::PageCursor,
     projection::body::SourceBody,
-    service::{RecoverCall, ServiceError, ServiceResult, values::point},
+    service::{RecoverCall, ServiceError, ServiceResult, values::parse_point},
     wire::tools::{
-        answer::{NAMES, ResearchAnswer, bound_by},
-        continued::{ContinueAnswer, ContinueSession},
+        answer::{NAMES, ResearchAnswer, bound_by_name},
+        continuation::{ContinueAnswer, ContinueSession},
         lists::{ClearAnswer, SourcesAnswer},
         research::{AddSources, ClearSession, GetResearchSession, SequentialSearch},
     },
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.tool(
-        Tool::own::<SequentialSearch>(
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_tool(
+        Tool::standalone::<SequentialSearch>(
             "sequential_search",
             "Record a research step",
             "When you found or decided something in long work: records a numbered step that \
              outlives your context. Begin with stepNumber 1; the same step again is a retry.",
             Toolset::Research,
-            Need::WRITE,
+            RequiredGrant::WRITE,
         )
-        .naming(NAMES)
+        .with_name_changes(NAMES)
         .repeatable()
         .with_plain_key(),
     );
-    visit.tool(
-        Tool::own::<GetResearchSession>(
+    visit.visit_tool(
+        Tool::standalone::<GetResearchSession>(
             "get_research_session",
             "Recover the state of your work",
             "After a compaction, or when you do not know where the work stands: the task, the \
              user's words, plan, failures, changes, decisions and steps of your session. No \
              argument is needed.",
             Toolset::Research,
-            Need::READ,
+            RequiredGrant::READ,
         )
-        .naming(NAMES),
+        .with_name_changes(NAMES),
     );
-    visit.tool(
-        Tool::own::<AddSources>(
+    visit.visit_tool(
+        Tool::standalone::<AddSources>(
             "add_sources",
             "Add sources",
             "Add sources you found to the session; a known URL is not added twice.",
             Toolset::Research,
-            Need::WRITE,
+            RequiredGrant::WRITE,
         )
         .repeatable()
         .with_plain_key(),
     );
 }
 
-/// Visits the tools that end one binding and start another.
-pub(super) fn of_bindings(visit: &mut impl Visit) {
-    visit.tool(
-        Tool::own::<ClearSession>(
+/// Visits the tools that unbind a session or continue one.
+pub(super) fn visit_binding_tools(visit: &mut impl Visit) {
+    visit.visit_tool(
+        Tool::standalone::<ClearSession>(
             "clear_session",
             "Start afresh",
             "Unbind this connection from its session; the next stepNumber 1 starts a new one. \
              Nothing recorded is deleted.",
             Toolset::Research,
-            Need::WRITE,
+            RequiredGrant::WRITE,
         )
         .repeatable(),
     );
-    visit.tool(
-        Tool::own::<ContinueSession>(
+    visit.visit_tool(
+        Tool::standalone::<ContinueSession>(
             "continue_session",
             "Continue a session",
             "Call it when the context window is nearly full, or when context was lost: records \
              what was tried and what is next, pages out what the context held, and returns all \
              that is needed to continue the same session.",
             Toolset::Memory,
-            Need::WRITE,
+            RequiredGrant::WRITE,
         )
         .repeatable(),
     );
@@ -87,21 +87,21 @@ impl ServeTool for SequentialSearch {
     type Answer = ResearchAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ResearchAnswer> {
-        if self.lacks_revised() {
+        if self.lacks_revised_step() {
             let problem = "isRevision is true, and no step is named that it corrects";
             return Err(ServiceError::invalid("revisesStep", problem));
         }
         let (delta, depth) = (self.delta.unwrap_or(false), self.depth);
-        let caller = &call.holding(self.fencing_token);
-        let session = call.named(self.session_id.as_deref())?;
+        let caller = &call.caller_with_fence(self.fencing_token);
+        let session = call.parse_session(self.session_id.as_deref())?;
         let mut step = self.into_call();
         (step.session, step.key) = (session, call.key.cloned());
         let answer = call.service.sequential_search(caller, call.via, step).await?;
-        Ok(ResearchAnswer::of_step(answer, delta, depth))
+        Ok(ResearchAnswer::from_step(answer, delta, depth))
     }
 
     /// Adds advice to the error for an argument of another tool, naming that tool.
-    fn misfit(error: ServiceError) -> ServiceError {
+    fn adapt_argument_error(error: ServiceError) -> ServiceError {
         if error.hint.field.as_deref() == Some("sources") {
             return error.action("record the step without them, then send them to add_sources");
         }
@@ -121,14 +121,14 @@ impl ServeTool for GetResearchSession {
             return Err(ServiceError::invalid("stepId", problem));
         }
         let cursor = |text: &str| {
-            Cursor::parse(text).ok_or_else(|| {
+            PageCursor::parse(text).ok_or_else(|| {
                 ServiceError::invalid("cursor", "it is none of an answer's cursors")
                     .action("send a cursor of an earlier answer, unchanged")
             })
         };
         let asked = RecoverCall {
-            session: call.named(self.session_id.as_deref())?,
-            at: point("at", self.at.as_deref())?,
+            session: call.parse_session(self.session_id.as_deref())?,
+            at: parse_point("at", self.at.as_deref())?,
             cursor: self.cursor.as_deref().map(cursor).transpose()?,
             step: self.step_id,
             branch: self.branch_id,
@@ -137,7 +137,7 @@ impl ServeTool for GetResearchSession {
             is_text: call.via.connection.is_some(),
         };
         let found = call.service.get_research_session(call.caller, call.via, &asked).await?;
-        Ok(ResearchAnswer::of_recovered(found))
+        Ok(ResearchAnswer::from_recovered(found))
     }
 }
 
@@ -145,8 +145,8 @@ impl ServeTool for AddSources {
     type Answer = SourcesAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<SourcesAnswer> {
-        let session = call.named(self.session_id.as_deref())?;
-        let caller = &call.holding(self.fencing_token);
+        let session = call.parse_session(self.session_id.as_deref())?;
+        let caller = &call.caller_with_fence(self.fencing_token);
         let sources = self.sources.into_iter().map(|source| SourceBody {
             url: source.url,
             title: source.title,
@@ -161,7 +161,7 @@ impl ServeTool for AddSources {
         let added = added.await?;
         Ok(SourcesAnswer {
             session_id: added.session.to_string(),
-            bound_by: bound_by(added.bound_by),
+            bound_by: bound_by_name(added.bound_by),
             added: added.added,
             source_count: added.total,
         })
@@ -172,7 +172,7 @@ impl ServeTool for ClearSession {
     type Answer = ClearAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ClearAnswer> {
-        let caller = &call.holding(self.fencing_token);
+        let caller = &call.caller_with_fence(self.fencing_token);
         let cleared = call.service.clear_session(caller, call.via).await?;
         Ok(ClearAnswer {
             cleared_session_id: cleared.map(|session| session.to_string()),
@@ -185,11 +185,11 @@ impl ServeTool for ContinueSession {
     type Answer = ContinueAnswer;
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<ContinueAnswer> {
-        let session = call.named(self.session_id())?;
-        let caller = &call.holding(self.fencing_token);
+        let session = call.parse_session(self.session_id())?;
+        let caller = &call.caller_with_fence(self.fencing_token);
         let mut asked = self.into_call();
         (asked.session, asked.key) = (session, call.key.cloned());
         let continued = call.service.continue_session(caller, call.via, asked).await;
-        Ok(ContinueAnswer::of(continued?))
+        Ok(ContinueAnswer::from_continued(continued?))
     }
 }

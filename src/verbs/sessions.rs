@@ -9,8 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, AtEvent, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb, VerbCall, Visit, Written,
-    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
+    BodyUse, EventPath, JsonText, NoParams, NoQuery, RequiredGrant, Route, Serve, SessionPath,
+    Verb, VerbCall, Visit,
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, check_bounds},
 };
 use crate::{
     api::{
@@ -19,43 +20,43 @@ use crate::{
             CreateSession, Session, SessionDeleted, SessionErased, SessionList, UpdateSession,
         },
     },
-    service::{ServiceError, ServiceResult, SessionQuery, WantedPair, run_by, values},
+    service::{MetadataPair, ServiceError, ServiceResult, SessionQuery, agent_filter, values},
     wire::{
         json,
         tools::lists::{SessionOut, SessionsAnswer},
     },
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Create>();
-    visit.verb::<List>();
-    visit.verb::<Get>();
-    visit.verb::<Update>();
-    visit.verb::<Delete>();
-    visit.verb::<Archive>();
-    visit.verb::<Unarchive>();
-    visit.verb::<Erase>();
-    visit.verb::<Redact>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<Create>();
+    visit.visit_verb::<ListSessions>();
+    visit.visit_verb::<GetSession>();
+    visit.visit_verb::<Update>();
+    visit.visit_verb::<Delete>();
+    visit.visit_verb::<Archive>();
+    visit.visit_verb::<Unarchive>();
+    visit.visit_verb::<Erase>();
+    visit.visit_verb::<Redact>();
 }
 
 pub struct Create;
 
 impl Verb for Create {
-    const ROUTE: Route = Route::post("/v1/sessions", "createSession", Need::WRITE);
+    const ROUTE: Route = Route::post("/v1/sessions", "createSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Creates a session, with its first events: all or nothing.";
-    const ASKS: Asks = Asks::Maybe("Its title, metadata, lifetime and first events");
+    const ASKS: BodyUse = BodyUse::Maybe("Its title, metadata, lifetime and first events");
     const KEY: Option<&'static str> =
         Some("A retry with the same key within 24 h returns the same session");
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The session, durable";
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = NoQuery;
     type Body = CreateSession;
     type Answer = Session;
 
     /// Writes the body without its events, which are compared in the store and may be redacted.
-    fn content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
+    fn write_key_content(body: &Self::Body, to: impl io::Write) -> serde_json::Result<()> {
         let CreateSession {
             id,
             title,
@@ -81,44 +82,44 @@ impl Serve for Create {
         let VerbCall { service, caller, body, key, .. } = call;
         let mut events = Vec::new();
         for (index, text) in body.initial_events.iter().flatten().enumerate() {
-            let event = json::event(text.get(), caller.origin);
-            let place = || format!("initial_events[{index}]");
-            events.push(event.map_err(|error| within(&place(), error))?);
+            let event = json::parse_event(text.get(), caller.origin);
+            let path = || format!("initial_events[{index}]");
+            events.push(event.map_err(|error| prefix_field(&path(), error))?);
         }
         service.begin_session(&caller, body, events, key).await
     }
 }
 
 /// Prefixes the field that an error names with the event's path.
-fn within(place: &str, mut error: ServiceError) -> ServiceError {
-    error.message = format!("{place}.{}", error.message);
-    error.hint.field = error.hint.field.map(|field| format!("{place}.{field}"));
+fn prefix_field(path: &str, mut error: ServiceError) -> ServiceError {
+    error.message = format!("{path}.{}", error.message);
+    error.hint.field = error.hint.field.map(|field| format!("{path}.{field}"));
     error
 }
 
-pub struct List;
+pub struct ListSessions;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ListQuery {
-    /// Sessions at most: 100 by default, 1 000 at most
+    /// Maximum number of sessions: 100 by default, 1 000 at most
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
-    /// next_page of the answer before
+    /// next_page of the previous answer
     pub page: Option<String>,
-    /// desc (the newest first) or asc
+    /// Order: desc (the newest first) or asc
     pub order: Option<String>,
-    /// By what: created, or updated (when they were written to last)
+    /// Sort key: created, or updated (the time of the last write)
     pub sort: Option<String>,
-    /// Only of this workspace
+    /// Only sessions of this workspace
     pub workspace: Option<String>,
-    /// Also archived sessions
+    /// Also include archived sessions
     pub include_archived: bool,
-    /// Only of these statuses
+    /// Only sessions of these statuses
     #[serde(rename = "statuses[]")]
     #[schemars(length(max = 100))]
     pub statuses: Vec<String>,
-    /// Created at or after; also gt, lt, lte
+    /// Only sessions created at or after this time; also gt, lt, lte
     #[serde(rename = "created_at[gte]")]
     pub created_gte: Option<String>,
     #[serde(rename = "created_at[gt]")]
@@ -130,13 +131,13 @@ pub struct ListQuery {
     #[serde(rename = "created_at[lt]")]
     #[schemars(skip)]
     pub created_lt: Option<String>,
-    /// Only with these pairs of metadata, each NAME=VALUE
+    /// Only sessions with these pairs of metadata, each NAME=VALUE
     #[serde(rename = "metadata[]")]
     #[schemars(length(max = 100))]
     pub metadata: Vec<String>,
-    /// Only created for this agent
+    /// Only sessions created for this agent
     pub agent_id: Option<String>,
-    /// With agent_id: only for this version of it
+    /// With agent_id: only sessions created for this version of it
     pub agent_version: Option<u64>,
     // Managed Agents clients send these; a stored session has neither.
     #[schemars(skip)]
@@ -145,38 +146,38 @@ pub struct ListQuery {
     pub memory_store_id: Option<String>,
 }
 
-impl Verb for List {
-    const ROUTE: Route = Route::get("/v1/sessions", "listSessions", Need::READ);
+impl Verb for ListSessions {
+    const ROUTE: Route = Route::get("/v1/sessions", "listSessions", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Lists sessions, the newest first: by creation, or by when they were \
                                  written to last.";
     const ANSWERS: &'static str = "A page of sessions";
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<RecentRequest>(
+        Tool::for_request::<RecentRequest>(
             "list_sessions",
             "List sessions",
             Toolset::Research,
             Self::ROUTE.need,
             &[
-                Argument::new("limit", "1 to 10.").at_most(PAGE_MAX),
+                Argument::new("limit", "1 to 10.").with_max(PAGE_MAX),
                 Argument::new("workspace", "Only of this directory or project."),
                 Argument::new("workspaceId", "The same."),
-                Argument::new("offset", "Sessions to pass over."),
+                Argument::new("offset", "Sessions to skip."),
                 Argument::new("cursor", "From an earlier answer.").for_member("page"),
             ],
         )
-        .about("List recorded sessions, the newest first."),
+        .with_about("List recorded sessions, the newest first."),
     );
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = ListQuery;
     type Body = ();
     type Answer = SessionList;
 }
 
-impl Serve for List {
+impl Serve for ListSessions {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionList> {
         let asked = call.query;
-        let window = values::Times {
+        let window = values::TimeBounds {
             gte: asked.created_gte.as_deref(),
             gt: asked.created_gt.as_deref(),
             lte: asked.created_lte.as_deref(),
@@ -184,12 +185,12 @@ impl Serve for List {
         };
         let window = window.window()?;
         let unknown = asked.deployment_id.as_deref().or(asked.memory_store_id.as_deref());
-        let mut metadata = run_by(asked.agent_id.as_deref(), asked.agent_version, unknown);
+        let mut metadata = agent_filter(asked.agent_id.as_deref(), asked.agent_version, unknown);
         for pair in &asked.metadata {
             let Some((name, value)) = pair.split_once('=') else {
                 return Err(ServiceError::invalid("metadata[]", "it is not NAME=VALUE"));
             };
-            metadata.push(WantedPair {
+            metadata.push(MetadataPair {
                 name: name.to_owned(),
                 value: value.to_owned(),
                 usual: None,
@@ -197,7 +198,7 @@ impl Serve for List {
         }
         let query = SessionQuery {
             limit: asked.limit,
-            ascending: values::reversed(asked.order.as_deref(), "desc")?,
+            ascending: values::is_reversed(asked.order.as_deref(), "desc")?,
             by_activity: match asked.sort.as_deref() {
                 None | Some("created") => false,
                 Some("updated") => true,
@@ -206,7 +207,7 @@ impl Serve for List {
                 }
             },
             include_archived: asked.include_archived,
-            statuses: values::words(&asked.statuses).map(str::to_owned).collect(),
+            statuses: values::split_commas(&asked.statuses).map(str::to_owned).collect(),
             metadata,
             page: asked.page,
             workspace: asked.workspace,
@@ -217,10 +218,10 @@ impl Serve for List {
     }
 }
 
-/// Sessions of a page of the tool.
+/// Maximum number of sessions on a page of the tool.
 const PAGE_MAX: usize = 10;
 
-/// Sessions that a model lists: a page of [`ListQuery`], or some of them counted.
+/// Sessions that a model lists: a page of [`ListQuery`], or by an offset with their total number.
 #[derive(Debug, Deserialize, JsonSchema)]
 struct RecentRequest {
     #[serde(flatten)]
@@ -234,7 +235,7 @@ impl ServeTool for RecentRequest {
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<SessionsAnswer> {
         let Self { listed: ListQuery { limit, page, workspace, .. }, workspace_id, offset } = self;
-        let limit = bounded("limit", limit, PAGE_MAX, PAGE_MAX)?;
+        let limit = check_bounds("limit", limit, PAGE_MAX, PAGE_MAX)?;
         if workspace.is_some() && workspace_id.is_some() {
             return Err(ServiceError::invalid("workspaceId", "it does not go with workspace"));
         }
@@ -246,7 +247,7 @@ impl ServeTool for RecentRequest {
         }
         if is_counted {
             let offset = offset.unwrap_or(0);
-            let found = call.service.counted_sessions(call.caller, workspace, offset, limit);
+            let found = call.service.list_and_count_sessions(call.caller, workspace, offset, limit);
             let (sessions, total) = found.await?;
             let sessions = sessions.iter().map(SessionOut::from).collect();
             return Ok(SessionsAnswer { sessions, total: Some(total as u64), next_cursor: None });
@@ -259,20 +260,20 @@ impl ServeTool for RecentRequest {
     }
 }
 
-pub struct Get;
+pub struct GetSession;
 
-impl Verb for Get {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}", "getSession", Need::READ);
+impl Verb for GetSession {
+    const ROUTE: Route = Route::get("/v1/sessions/{session}", "getSession", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "A session: title, metadata, status, size.";
     const ANSWERS: &'static str = "The session";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = Session;
 }
 
-impl Serve for Get {
+impl Serve for GetSession {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Session> {
         call.service.get_session(&call.caller, &call.params.session).await
     }
@@ -281,12 +282,13 @@ impl Serve for Get {
 pub struct Update;
 
 impl Verb for Update {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}", "updateSession", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}", "updateSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Changes title and metadata.";
-    const ASKS: Asks = Asks::Maybe("What changes");
+    const ASKS: BodyUse = BodyUse::Maybe("The changes");
     const ANSWERS: &'static str = "The session as changed";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = UpdateSession;
     type Answer = Session;
@@ -302,11 +304,11 @@ pub struct Archive;
 
 impl Verb for Archive {
     const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/archive", "archiveSession", Need::WRITE);
+        Route::post("/v1/sessions/{session}/archive", "archiveSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Archives a session: it can be read, not written.";
     const ANSWERS: &'static str = "The archived session";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = Session;
@@ -323,11 +325,11 @@ pub struct Unarchive;
 
 impl Verb for Unarchive {
     const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/unarchive", "unarchiveSession", Need::WRITE);
+        Route::post("/v1/sessions/{session}/unarchive", "unarchiveSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Lets an archived session be written to again.";
     const ANSWERS: &'static str = "The session";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = Session;
@@ -350,12 +352,13 @@ pub struct DeleteQuery {
 }
 
 impl Verb for Delete {
-    const ROUTE: Route = Route::delete("/v1/sessions/{session}", "deleteSession", Need::DELETE);
+    const ROUTE: Route =
+        Route::delete("/v1/sessions/{session}", "deleteSession", RequiredGrant::DELETE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Deletes a session: hidden at once. It can be restored until its \
                                  grace ends, when its bytes are removed.";
     const ANSWERS: &'static str = "The session is deleted";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = DeleteQuery;
     type Body = ();
     type Answer = SessionDeleted;
@@ -381,12 +384,13 @@ pub struct EraseQuery {
 }
 
 impl Verb for Erase {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/erase", "eraseSession", Need::DELETE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/erase", "eraseSession", RequiredGrant::DELETE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Erases a session: when this returns, nothing of it can be read, \
                                  and it cannot be restored.";
     const ANSWERS: &'static str = "The session is erased";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = EraseQuery;
     type Body = ();
     type Answer = SessionErased;
@@ -412,24 +416,28 @@ pub struct RedactQuery {
 }
 
 impl Verb for Redact {
-    const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/events/{event}/redact", "redactEvent", Need::DELETE);
+    const ROUTE: Route = Route::post(
+        "/v1/sessions/{session}/events/{event}/redact",
+        "redactEvent",
+        RequiredGrant::DELETE,
+    );
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Removes the body of an event, and the events that the server or a \
                                  recorder made of it: when this returns, no file has it. \
                                  Position, id, type, times and the chain stay.";
-    const ANSWERS: &'static str = "The event as it is served from now on, and what was made of it";
-    type Params = AtEvent;
+    const ANSWERS: &'static str =
+        "The event as it is returned from now on, and what was derived from it";
+    type Params = EventPath;
     type Query = RedactQuery;
     type Body = ();
-    type Answer = Written<EventRedacted>;
+    type Answer = JsonText<EventRedacted>;
 }
 
 impl Serve for Redact {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Written<EventRedacted>> {
-        let (AtEvent { session, event }, also) = (call.params, call.query.with_memory);
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<JsonText<EventRedacted>> {
+        let (EventPath { session, event }, also) = (call.params, call.query.with_memory);
         let redacted = call.service.redact_event(&call.caller, &session, &event, also).await?;
-        let (event, beside) = redacted;
-        Ok(Written::new(json::event_and(&event, &beside)))
+        let (event, derived) = redacted;
+        Ok(JsonText::new(json::event_text_with(&event, &derived)))
     }
 }

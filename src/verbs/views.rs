@@ -1,17 +1,20 @@
-//! The verbs that answer a view: what is worth knowing of a session, within a budget, now or as of
-//! a point. They must not format anything.
+//! The verbs that answer a view: the essentials of a session, within a budget, now or as of a
+//! point. They must not format anything.
 
 #![allow(missing_docs, reason = "ABOUT says what a verb does")]
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Asks, AtStep, InSession, Media, Need, NoQuery, Route, Serve, Verb, VerbCall, Visit};
+use super::{
+    BodyUse, Media, NoQuery, RequiredGrant, Route, Serve, SessionPath, StepPath, Verb, VerbCall,
+    Visit,
+};
 use crate::{
     api::{
-        cursor::Cursor,
+        cursor::PageCursor,
         find::IndexAnswer,
-        overview::{Level, SummaryAnswer},
+        overview::{SummaryAnswer, SummaryLevel},
         step::StepAnswer,
         tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
         views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
@@ -19,33 +22,34 @@ use crate::{
     },
     event::{Point, Position},
     service::{
-        RecoverCall, Recovered, ServiceError, ServiceResult, Via, WindowCall, values::point,
+        ClientIdentity, RecoverAnswer, RecoverCall, ServiceError, ServiceResult, WindowCall,
+        values::parse_point,
     },
     wire::{TOKEN_BYTES_MOST, tool_cache, window},
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<Index>();
-    visit.verb::<Summary>();
-    visit.verb::<Step>();
-    visit.verb::<Continuation>();
-    visit.verb::<Window>();
-    visit.verb::<Usage>();
-    visit.verb::<Compactions>();
-    visit.verb::<Outputs>();
-    visit.verb::<LookupToolCache>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<ViewIndex>();
+    visit.visit_verb::<ViewSummary>();
+    visit.visit_verb::<ViewStep>();
+    visit.visit_verb::<ViewContinuation>();
+    visit.visit_verb::<ViewWindow>();
+    visit.visit_verb::<ViewUsage>();
+    visit.visit_verb::<ViewCompactions>();
+    visit.visit_verb::<ViewOutputs>();
+    visit.visit_verb::<LookupToolCache>();
 }
 
-pub struct Window;
+pub struct ViewWindow;
 
-impl Verb for Window {
+impl Verb for ViewWindow {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/window", "viewWindow", Need::READ);
+        Route::get("/v1/sessions/{session}/views/window", "viewWindow", RequiredGrant::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "What a model sees of the session within a budget of tokens.";
+    const ABOUT: &'static str = "The session as a model sees it, within a budget of tokens.";
     const ANSWERS: &'static str =
         "Events or messages, what they cost, and every position they leave out";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = WindowQuery;
     type Body = ();
     type Answer = WindowAnswer;
@@ -55,29 +59,28 @@ impl Verb for Window {
     }
 }
 
-impl Serve for Window {
+impl Serve for ViewWindow {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<WindowAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
-        let ends = (point("from", query.from.as_deref())?, at(query.at.as_deref())?);
+        let ends = (parse_point("from", query.from.as_deref())?, parse_at(query.at.as_deref())?);
         let wanted = WindowCall::from_query(&query, ends)?;
         let shape = wanted.shape;
         let view = service.window(&caller, &params.session, wanted).await?;
-        Ok(window::answer(&view, shape))
+        Ok(window::build_answer(&view, shape))
     }
 }
 
-/// The query of a verb that is no view and answers one text, too.
+/// Query of a verb that is not a view and that can answer with one text.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct FormatQuery {
-    /// `json` (the default), or `text`: all that is given as one text in Markdown
+    /// `json` (the default), or `text`: the whole answer as one text in Markdown
     pub format: Option<String>,
 }
 
-/// Media types of a verb that answers one text, too.
+/// Media types of a verb that can answer with one text.
 pub(super) const TEXT_TOO: &[Media] = &[Media::Json, Media::Text("text/markdown")];
 
-/// Returns true if a format is one text.
 pub(super) fn is_text(format: Option<&str>) -> ServiceResult<bool> {
     match format {
         None | Some("json") => Ok(false),
@@ -86,22 +89,22 @@ pub(super) fn is_text(format: Option<&str>) -> ServiceResult<bool> {
     }
 }
 
-pub struct Index;
+pub struct ViewIndex;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct IndexQuery {
-    /// Point: as of then
+    /// Point as of which the view is made
     pub at: Option<String>,
-    /// Tokens at most, about; the answer's usual size by default
+    /// Approximate maximum of tokens; the answer's usual size by default
     pub tokens_max: Option<usize>,
-    /// Whether to say why each item is shown
+    /// Add the reason why each item is shown
     pub explain: bool,
-    /// `json` (the default), or `text`: the overview as one text in Markdown
+    /// Format: `json` (the default), or `text`: the overview as one text in Markdown
     pub format: Option<String>,
-    /// One of `cursors` of the overview: a page of that list instead
+    /// One of `cursors` of the overview, for a page of that list instead
     pub cursor: Option<String>,
-    /// Words to look up; what is in double quotes must be there as it is
+    /// Words to search for; a text in double quotes must occur literally
     #[serde(deserialize_with = "given")]
     #[schemars(length(max = 4096))]
     pub find: Option<String>,
@@ -112,16 +115,17 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     String::deserialize(from).map(Some)
 }
 
-impl Verb for Index {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/views/index", "viewIndex", Need::READ);
+impl Verb for ViewIndex {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/index", "viewIndex", RequiredGrant::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "Where the session stands: goal, summary, its steps in a line \
-                                 each, open gaps, sources. With `find` instead what it says of \
+    const ABOUT: &'static str = "State of the session: goal, summary, its steps in a line \
+                                 each, open gaps, sources. With `find` instead the matches of \
                                  some words: passages of steps, reasons, gaps, sources, calls, \
                                  results and messages, the best match first.";
-    const ANSWERS: &'static str = "The overview, or what matches";
+    const ANSWERS: &'static str = "The overview, or the matches";
     const GIVES: &'static [Media] = TEXT_TOO;
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = IndexQuery;
     type Body = ();
     type Answer = IndexAnswer;
@@ -132,12 +136,12 @@ impl Verb for Index {
     }
 }
 
-impl Serve for Index {
+impl Serve for ViewIndex {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<IndexAnswer> {
-        let VerbCall { service, caller, params: InSession { session }, query, .. } = call;
+        let VerbCall { service, caller, params: SessionPath { session }, query, .. } = call;
         let IndexQuery { tokens_max, explain, find, format, .. } = query;
         let is_text = is_text(format.as_deref())?;
-        let (at, cursor) = (at(query.at.as_deref())?, of_answer(query.cursor.as_deref())?);
+        let (at, cursor) = (parse_at(query.at.as_deref())?, parse_cursor(query.cursor.as_deref())?);
         let at = at.as_ref();
         if find.is_some() && (explain || cursor.is_some()) {
             let field = if explain { "explain" } else { "cursor" };
@@ -154,9 +158,9 @@ impl Serve for Index {
         if cursor.is_some() {
             let at = at.cloned();
             let call = RecoverCall { session: Some(session), cursor, at, ..RecoverCall::default() };
-            let via = Via::default();
+            let via = ClientIdentity::default();
             let recovered = service.get_research_session(&caller, &via, &call).await?.recovered;
-            let Recovered::Page(page) = recovered else {
+            let RecoverAnswer::Page(page) = recovered else {
                 return Err(ServiceError::invalid("cursor", "it is no cursor of a list"));
             };
             return Ok(IndexAnswer::Page(page));
@@ -168,124 +172,128 @@ impl Serve for Index {
     }
 }
 
-fn at(text: Option<&str>) -> ServiceResult<Option<Point>> {
-    point("at", text)
+fn parse_at(text: Option<&str>) -> ServiceResult<Option<Point>> {
+    parse_point("at", text)
 }
 
 /// Parses a cursor from an earlier response, for the rest of a list or of a step's text.
-fn of_answer(text: Option<&str>) -> ServiceResult<Option<Cursor>> {
+fn parse_cursor(text: Option<&str>) -> ServiceResult<Option<PageCursor>> {
     let foreign = || ServiceError::invalid("cursor", "it is none of an answer's");
-    text.map(|text| Cursor::parse(text).ok_or_else(foreign)).transpose()
+    text.map(|text| PageCursor::parse(text).ok_or_else(foreign)).transpose()
 }
 
-pub struct Summary;
+pub struct ViewSummary;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct SummaryQuery {
-    /// Point: as of then
+    /// Point as of which the view is made
     pub at: Option<String>,
-    /// Tokens at most, about; the answer's usual size by default
+    /// Approximate maximum of tokens; the answer's usual size by default
     pub tokens_max: Option<usize>,
     /// `step` (the default), `phase`, `session`, or `auto`: the finest that leaves nothing out
     pub level: Option<String>,
 }
 
-impl Verb for Summary {
+impl Verb for ViewSummary {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/summary", "viewSummary", Need::READ);
+        Route::get("/v1/sessions/{session}/views/summary", "viewSummary", RequiredGrant::READ);
     const TAG: &'static str = "views";
     const ABOUT: &'static str =
-        "Where the session stands, without the lists that the summary stands for.";
-    const ANSWERS: &'static str = "The summary on that level, open gaps and what was ruled out";
-    type Params = InSession;
+        "State of the session, without the lists that the summary replaces.";
+    const ANSWERS: &'static str = "The summary on that level, open gaps and rejected approaches";
+    type Params = SessionPath;
     type Query = SummaryQuery;
     type Body = ();
     type Answer = SummaryAnswer;
 }
 
-impl Serve for Summary {
+impl Serve for ViewSummary {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SummaryAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
-        let at = at(query.at.as_deref())?;
+        let at = parse_at(query.at.as_deref())?;
         let problem = || ServiceError::invalid("level", "step, phase, session or auto");
-        let level = query.level.as_deref().map(|name| Level::parse(name).ok_or_else(problem));
-        let level = level.transpose()?.unwrap_or(Level::Step);
+        let level =
+            query.level.as_deref().map(|name| SummaryLevel::parse(name).ok_or_else(problem));
+        let level = level.transpose()?.unwrap_or(SummaryLevel::Step);
         let tokens_max = query.tokens_max;
         service.summary_view(&caller, &params.session, at.as_ref(), tokens_max, level).await
     }
 }
 
-pub struct Step;
+pub struct ViewStep;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct StepQuery {
-    /// Point: as of then
+    /// Point as of which the view is made
     pub at: Option<String>,
-    /// The step's branch, when several have that number
+    /// Branch of the step, if several steps have that number
     pub branch: Option<String>,
-    /// next_cursor of the answer before
+    /// next_cursor of the previous answer
     pub cursor: Option<String>,
 }
 
-impl Verb for Step {
+impl Verb for ViewStep {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/steps/{number}", "viewStep", Need::READ);
+        Route::get("/v1/sessions/{session}/views/steps/{number}", "viewStep", RequiredGrant::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "One step in full, or as much of it as one answer takes.";
+    const ABOUT: &'static str = "One step in full, or as much of it as fits one answer.";
     const ANSWERS: &'static str = "The step, and where its text continues";
-    type Params = AtStep;
+    type Params = StepPath;
     type Query = StepQuery;
     type Body = ();
     type Answer = StepAnswer;
 }
 
-impl Serve for Step {
+impl Serve for ViewStep {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<StepAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
         let step = RecoverCall {
             session: Some(params.session.clone()),
-            at: at(query.at.as_deref())?,
+            at: parse_at(query.at.as_deref())?,
             step: Some(params.step()?),
             branch: query.branch,
-            cursor: of_answer(query.cursor.as_deref())?,
+            cursor: parse_cursor(query.cursor.as_deref())?,
             ..RecoverCall::default()
         };
-        let via = Via::default();
+        let via = ClientIdentity::default();
         let recovered = service.get_research_session(&caller, &via, &step).await?.recovered;
         match recovered {
-            Recovered::Step(step) => Ok(*step),
+            RecoverAnswer::Step(step) => Ok(*step),
             _ => Err(ServiceError::invalid("cursor", "it is no cursor of a step")),
         }
     }
 }
 
-pub struct Continuation;
+pub struct ViewContinuation;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ContinuationQuery {
-    /// Point: as of then
+    /// Point as of which the view is made
     pub at: Option<String>,
-    /// Tokens of the text at most; 2 000 by default
+    /// Maximum tokens of the text; 2 000 by default
     #[schemars(range(min = 400, max = 200_000))]
     pub tokens_max: Option<usize>,
-    /// Whether to say why each item is shown
+    /// Add the reason why each item is shown
     pub explain: bool,
-    /// `json` (the default), or `text`: one text in Markdown
+    /// Format: `json` (the default), or `text`: one text in Markdown
     pub format: Option<String>,
 }
 
-impl Verb for Continuation {
-    const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/continuation", "viewContinuation", Need::READ);
+impl Verb for ViewContinuation {
+    const ROUTE: Route = Route::get(
+        "/v1/sessions/{session}/views/continuation",
+        "viewContinuation",
+        RequiredGrant::READ,
+    );
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "What is needed to continue: task, instructions, plan, last \
-                                 steps, failures, findings, what is next.";
+    const ABOUT: &'static str = "Everything needed to continue: task, instructions, plan, last \
+                                 steps, failures, findings, next actions.";
     const ANSWERS: &'static str = "The continuation";
     const GIVES: &'static [Media] = TEXT_TOO;
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = ContinuationQuery;
     type Body = ();
     type Answer = ContinuationAnswer;
@@ -295,10 +303,10 @@ impl Verb for Continuation {
     }
 }
 
-impl Serve for Continuation {
+impl Serve for ViewContinuation {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<ContinuationAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
-        let (at, explain) = (at(query.at.as_deref())?, query.explain);
+        let (at, explain) = (parse_at(query.at.as_deref())?, query.explain);
         let (at, tokens_max) = (at.as_ref(), query.tokens_max);
         let is_text = is_text(query.format.as_deref())?;
         let view = service.continuation(&caller, &params.session, at, tokens_max, explain);
@@ -310,68 +318,74 @@ impl Serve for Continuation {
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct AtQuery {
-    /// Point: as of then
+pub struct PointQuery {
+    /// Point as of which the view is made
     pub at: Option<String>,
 }
 
-pub struct Usage;
+pub struct ViewUsage;
 
-impl Verb for Usage {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/views/usage", "viewUsage", Need::READ);
+impl Verb for ViewUsage {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/usage", "viewUsage", RequiredGrant::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "How full the model's context window is, by what the harness \
-                                 reports in `span.model_request_end`.";
+    const ABOUT: &'static str = "Fill level of the model's context window, as the harness \
+                                 reports it in `span.model_request_end`.";
     const ANSWERS: &'static str = "The token monitor";
-    type Params = InSession;
-    type Query = AtQuery;
+    type Params = SessionPath;
+    type Query = PointQuery;
     type Body = ();
     type Answer = UsageAnswer;
 }
 
-impl Serve for Usage {
+impl Serve for ViewUsage {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<UsageAnswer> {
-        let at = at(call.query.at.as_deref())?;
+        let at = parse_at(call.query.at.as_deref())?;
         call.service.usage(&call.caller, &call.params.session, at.as_ref()).await
     }
 }
 
-pub struct Compactions;
+pub struct ViewCompactions;
 
-impl Verb for Compactions {
-    const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/compactions", "viewCompactions", Need::READ);
+impl Verb for ViewCompactions {
+    const ROUTE: Route = Route::get(
+        "/v1/sessions/{session}/views/compactions",
+        "viewCompactions",
+        RequiredGrant::READ,
+    );
     const TAG: &'static str = "views";
-    const ABOUT: &'static str =
-        "What the client's compactions took out of its context, and what of it is out now.";
-    const ANSWERS: &'static str = "The compactions, and what is lost to the context";
-    type Params = InSession;
-    type Query = AtQuery;
+    const ABOUT: &'static str = "Positions that the client's compactions removed from its context, and those out of it now.";
+    const ANSWERS: &'static str = "The compactions, and the positions out of the context";
+    type Params = SessionPath;
+    type Query = PointQuery;
     type Body = ();
     type Answer = CompactionsAnswer;
 }
 
-impl Serve for Compactions {
+impl Serve for ViewCompactions {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CompactionsAnswer> {
-        let at = at(call.query.at.as_deref())?;
+        let at = parse_at(call.query.at.as_deref())?;
         call.service.compactions(&call.caller, &call.params.session, at.as_ref()).await
     }
 }
 
-/// Bytes that a tool's answer takes at most, mostly.
+/// Usual maximum bytes of a tool's output.
 const ANSWER_BYTES: usize = 64 << 10;
 
 pub struct LookupToolCache;
 
 impl Verb for LookupToolCache {
-    const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/tool-cache/lookup", "lookupToolCache", Need::READ);
+    const ROUTE: Route = Route::post(
+        "/v1/sessions/{session}/tool-cache/lookup",
+        "lookupToolCache",
+        RequiredGrant::READ,
+    );
     const TAG: &'static str = "views";
     const ABOUT: &'static str =
-        "Whether a call of a tool was answered before, and the answer. Nothing is written.";
-    const ASKS: Asks = Asks::Body("The call, and which answers count");
-    const ANSWERS: &'static str = "The answer from the log, or why there is none";
-    type Params = InSession;
+        "Looks up a cached output for a call of a tool. Nothing is written.";
+    const ASKS: BodyUse = BodyUse::Body("The call, and the outputs that count");
+    const ANSWERS: &'static str = "The output from the log, or the reason why there is none";
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = LookupRequest;
     type Answer = LookupAnswer;
@@ -385,30 +399,30 @@ impl Serve for LookupToolCache {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<LookupAnswer> {
         let VerbCall { service, caller, params, body, .. } = call;
         let (found, memory) = service.tool_lookup(&caller, &params.session, body).await?;
-        Ok(tool_cache::looked_up(&found, memory))
+        Ok(tool_cache::lookup_answer(&found, memory))
     }
 }
 
-pub struct Outputs;
+pub struct ViewOutputs;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct OutputsQuery {
-    /// None before this position: for a client that has the others
+    /// Position before which outputs are left out, for a client that has those
     pub from_position: Option<u64>,
-    /// Tokens at most, about; 4 000 by default
+    /// Approximate maximum of tokens; 4 000 by default
     #[schemars(range(max = 1_000_000))]
     pub tokens_max: Option<usize>,
 }
 
-impl Verb for Outputs {
+impl Verb for ViewOutputs {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/views/outputs", "viewOutputs", Need::READ);
+        Route::get("/v1/sessions/{session}/views/outputs", "viewOutputs", RequiredGrant::READ);
     const TAG: &'static str = "views";
     const ABOUT: &'static str =
-        "What tools answered in the session, the newest that fit a budget, oldest first.";
-    const ANSWERS: &'static str = "Calls with their answers";
-    type Params = InSession;
+        "Outputs of tools in the session: the newest that fit a budget, oldest first.";
+    const ANSWERS: &'static str = "Calls with their outputs";
+    type Params = SessionPath;
     type Query = OutputsQuery;
     type Body = ();
     type Answer = OutputsAnswer;
@@ -418,12 +432,12 @@ impl Verb for Outputs {
     }
 }
 
-impl Serve for Outputs {
+impl Serve for ViewOutputs {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<OutputsAnswer> {
         let VerbCall { service, caller, params, query, .. } = call;
         let from = Position(query.from_position.unwrap_or(0));
         let outputs = service.tool_outputs(&caller, &params.session, from, query.tokens_max);
         let (outputs, memory) = outputs.await?;
-        Ok(tool_cache::listed(&outputs, memory))
+        Ok(tool_cache::outputs_answer(&outputs, memory))
     }
 }

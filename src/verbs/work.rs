@@ -7,46 +7,46 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Asks, Fencing, InCheckpoint, InCursor, InSession, Need, NoQuery, Nowhere, Route, Serve, Verb,
-    VerbCall, Visit,
-    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, bounded},
+    BodyUse, CheckpointPath, CursorPath, Fencing, NoParams, NoQuery, RequiredGrant, Route, Serve,
+    SessionPath, Verb, VerbCall, Visit,
+    tools::{Argument, CallContext, ServeTool, Tool, ToolCall, Toolset, check_bounds},
 };
 use crate::{
     api::work::{
         Checkpoint, CheckpointList, CheckpointState, CreateCheckpoint, Cursor, CursorDeleted,
         CursorList, HistoryAnswer, Lease, LeaseReleased, PutCursor, RenewRequest, ResumeAnswer,
-        TakeUpRequest, WakeAnswer, WakeRequest,
+        ResumeRequest, WakeAnswer, WakeRequest,
     },
     event::{Point, Position},
-    service::{NewCheckpoint, ServiceError, ServiceResult, TakeUp, values::point},
+    service::{NewCheckpoint, ResumeCall, ServiceError, ServiceResult, values::parse_point},
     wire::tools::{lists, work as answers},
 };
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.verb::<SetCursor>();
-    visit.verb::<GetCursor>();
-    visit.verb::<DropCursor>();
-    visit.verb::<ListCursors>();
-    visit.verb::<MakeCheckpoint>();
-    visit.verb::<ListCheckpoints>();
-    visit.verb::<GetCheckpoint>();
-    visit.verb::<ResumeCheckpoint>();
-    visit.verb::<WakeSession>();
-    visit.verb::<RenewLease>();
-    visit.verb::<ReleaseLease>();
-    visit.verb::<History>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_verb::<SetCursor>();
+    visit.visit_verb::<GetCursor>();
+    visit.visit_verb::<DeleteCursor>();
+    visit.visit_verb::<ListCursors>();
+    visit.visit_verb::<MakeCheckpoint>();
+    visit.visit_verb::<ListCheckpoints>();
+    visit.visit_verb::<GetCheckpoint>();
+    visit.visit_verb::<ResumeCheckpoint>();
+    visit.visit_verb::<WakeSession>();
+    visit.visit_verb::<RenewLease>();
+    visit.visit_verb::<ReleaseLease>();
+    visit.visit_verb::<GetHistory>();
 }
 
 pub struct SetCursor;
 
 impl Verb for SetCursor {
     const ROUTE: Route =
-        Route::put("/v1/sessions/{session}/cursors/{name}", "putCursor", Need::WRITE);
+        Route::put("/v1/sessions/{session}/cursors/{name}", "putCursor", RequiredGrant::WRITE);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Sets a cursor: the position where a reader continues.";
-    const ASKS: Asks = Asks::Maybe("The position or a point; the tail when absent");
+    const ASKS: BodyUse = BodyUse::Maybe("The position or a point; the tail if omitted");
     const ANSWERS: &'static str = "The cursor, durable";
-    type Params = InCursor;
+    type Params = CursorPath;
     type Query = NoQuery;
     type Body = PutCursor;
     type Answer = Cursor;
@@ -60,7 +60,7 @@ impl Serve for SetCursor {
                 return Err(ServiceError::invalid("at", "it takes the place of position"));
             }
             (Some(position), None) => Point::At(Position(position)),
-            (None, at) => point("at", at)?.unwrap_or(Point::End),
+            (None, at) => parse_point("at", at)?.unwrap_or(Point::End),
         };
         call.service.put_cursor(&call.caller, &params.session, &params.name, &at).await
     }
@@ -70,11 +70,11 @@ pub struct GetCursor;
 
 impl Verb for GetCursor {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/cursors/{name}", "getCursor", Need::READ);
+        Route::get("/v1/sessions/{session}/cursors/{name}", "getCursor", RequiredGrant::READ);
     const TAG: &'static str = "events";
-    const ABOUT: &'static str = "Where a cursor is.";
+    const ABOUT: &'static str = "Position of a cursor.";
     const ANSWERS: &'static str = "The cursor";
-    type Params = InCursor;
+    type Params = CursorPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = Cursor;
@@ -87,21 +87,24 @@ impl Serve for GetCursor {
     }
 }
 
-pub struct DropCursor;
+pub struct DeleteCursor;
 
-impl Verb for DropCursor {
-    const ROUTE: Route =
-        Route::delete("/v1/sessions/{session}/cursors/{name}", "deleteCursor", Need::WRITE);
+impl Verb for DeleteCursor {
+    const ROUTE: Route = Route::delete(
+        "/v1/sessions/{session}/cursors/{name}",
+        "deleteCursor",
+        RequiredGrant::WRITE,
+    );
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Deletes a cursor.";
     const ANSWERS: &'static str = "The cursor is deleted";
-    type Params = InCursor;
+    type Params = CursorPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = CursorDeleted;
 }
 
-impl Serve for DropCursor {
+impl Serve for DeleteCursor {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CursorDeleted> {
         let params = call.params;
         call.service.delete_cursor(&call.caller, &params.session, &params.name).await?;
@@ -112,11 +115,12 @@ impl Serve for DropCursor {
 pub struct ListCursors;
 
 impl Verb for ListCursors {
-    const ROUTE: Route = Route::get("/v1/sessions/{session}/cursors", "listCursors", Need::READ);
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/cursors", "listCursors", RequiredGrant::READ);
     const TAG: &'static str = "events";
     const ABOUT: &'static str = "Every cursor of a session, by name.";
     const ANSWERS: &'static str = "The cursors";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = CursorList;
@@ -132,11 +136,11 @@ pub struct MakeCheckpoint;
 
 impl Verb for MakeCheckpoint {
     const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/checkpoints", "createCheckpoint", Need::WRITE);
+        Route::post("/v1/sessions/{session}/checkpoints", "createCheckpoint", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
         "Creates a checkpoint: a position to resume from, and what changed in the agent's state.";
-    const ASKS: Asks = Asks::Maybe("Its label, thread and state");
+    const ASKS: BodyUse = BodyUse::Maybe("Its label, thread and state");
     const KEY: Option<&'static str> = Some(
         "A retry with the same key creates no second \
                                             checkpoint",
@@ -145,7 +149,7 @@ impl Verb for MakeCheckpoint {
     const STATUS: u16 = 201;
     const ANSWERS: &'static str = "The checkpoint, durable";
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<CreateCheckpoint>(
+        Tool::for_request::<CreateCheckpoint>(
             "checkpoint",
             "Make a checkpoint",
             Toolset::Events,
@@ -162,15 +166,15 @@ impl Verb for MakeCheckpoint {
                 Argument::FENCE,
             ],
         )
-        .about(
+        .with_about(
             "Before something risky, and when a part is done: marks a place to come back to, with \
              your state there.",
         )
-        .in_session()
-        .unmarked()
-        .carrying(),
+        .for_session()
+        .without_trust_marker()
+        .with_large_arguments(),
     );
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = CreateCheckpoint;
     type Answer = Checkpoint;
@@ -178,10 +182,10 @@ impl Verb for MakeCheckpoint {
 
 impl Serve for MakeCheckpoint {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<Checkpoint> {
-        let at = point("at", call.body.at.as_deref())?;
+        let at = parse_point("at", call.body.at.as_deref())?;
         let (asked, key) = (call.body, call.key);
         let new = NewCheckpoint { asked, at, key, ..NewCheckpoint::default() };
-        Ok(call.service.checkpoint(&call.caller, &call.params.session, new).await?.0)
+        Ok(call.service.create_checkpoint(&call.caller, &call.params.session, new).await?.0)
     }
 }
 
@@ -191,12 +195,13 @@ impl ServeTool for CreateCheckpoint {
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<Self::Answer> {
-        let at = point("at", self.at.as_deref())?;
+        let at = parse_point("at", self.at.as_deref())?;
         let (asked, key) = (self, call.key.cloned());
         let new = NewCheckpoint { asked, at, key, ..NewCheckpoint::default() };
-        let made = call.service.checkpoint(&meant.caller, meant.in_session(), new).await?;
+        let made =
+            call.service.create_checkpoint(&context.caller, context.expect_session(), new).await?;
         Ok(made.into())
     }
 }
@@ -206,23 +211,23 @@ pub struct ListCheckpoints;
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct CheckpointsQuery {
-    /// Checkpoints at most: 100 by default, 1 000 at most
+    /// Maximum number of checkpoints: 100 by default, 1 000 at most
     #[schemars(range(min = 1, max = 1000))]
     pub limit: Option<usize>,
-    /// next_page of the answer before
+    /// next_page of the previous answer
     pub page: Option<String>,
-    /// Only of this line of work
+    /// Only checkpoints of this line of work
     pub thread: Option<String>,
 }
 
 impl Verb for ListCheckpoints {
     const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/checkpoints", "listCheckpoints", Need::READ);
+        Route::get("/v1/sessions/{session}/checkpoints", "listCheckpoints", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
         "The checkpoints of a session, the newest first, their states left out.";
     const ANSWERS: &'static str = "A page of checkpoints";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = CheckpointsQuery;
     type Body = ();
     type Answer = CheckpointList;
@@ -239,13 +244,16 @@ impl Serve for ListCheckpoints {
 pub struct GetCheckpoint;
 
 impl Verb for GetCheckpoint {
-    const ROUTE: Route =
-        Route::get("/v1/sessions/{session}/checkpoints/{name}", "getCheckpoint", Need::READ);
+    const ROUTE: Route = Route::get(
+        "/v1/sessions/{session}/checkpoints/{name}",
+        "getCheckpoint",
+        RequiredGrant::READ,
+    );
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
         "A checkpoint by its id or label, with the state and the plan there.";
     const ANSWERS: &'static str = "The checkpoint";
-    type Params = InCheckpoint;
+    type Params = CheckpointPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = CheckpointState;
@@ -264,7 +272,7 @@ impl Verb for ResumeCheckpoint {
     const ROUTE: Route = Route::post(
         "/v1/sessions/{session}/checkpoints/{name}/resume",
         "resumeCheckpoint",
-        Need::WRITE,
+        RequiredGrant::WRITE,
     );
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Resumes from a checkpoint, the last or any other: returns its \
@@ -274,7 +282,7 @@ impl Verb for ResumeCheckpoint {
     const FENCE: Fencing = Fencing::WhenHeld;
     const ANSWERS: &'static str = "The checkpoint, and the one that the next one follows";
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<TakeUpRequest>(
+        Tool::for_request::<ResumeRequest>(
             "resume",
             "Resume from a checkpoint",
             Toolset::Events,
@@ -292,14 +300,14 @@ impl Verb for ResumeCheckpoint {
                 Argument::FENCE,
             ],
         )
-        .about(
+        .with_about(
             "Resume from a checkpoint: the state and plan there, and the events after it. Any \
              checkpoint will do; nothing is removed. With wake: true a harness takes the session \
              up: it gets the lease, and what an earlier one left.",
         )
-        .in_session(),
+        .for_session(),
     );
-    type Params = InCheckpoint;
+    type Params = CheckpointPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = ResumeAnswer;
@@ -313,13 +321,13 @@ impl Serve for ResumeCheckpoint {
     }
 }
 
-impl ServeTool for TakeUpRequest {
-    type Answer = answers::Resumed;
+impl ServeTool for ResumeRequest {
+    type Answer = answers::ResumedOut;
 
     async fn serve_tool(
         self,
         call: ToolCall<'_>,
-        meant: CallContext,
+        context: CallContext,
     ) -> ServiceResult<Self::Answer> {
         let Self { checkpoint, wake, steal, ttl_seconds } = self;
         let alone = [("steal", steal), ("ttl_seconds", ttl_seconds.is_some())];
@@ -328,23 +336,29 @@ impl ServeTool for TakeUpRequest {
             return Err(ServiceError::invalid(field, problem).action("send wake: true with it"));
         }
         let wake = wake.then_some(WakeRequest { steal, ttl_seconds });
-        let asked = TakeUp { checkpoint, wake, key: call.key.cloned() };
-        Ok(call.service.take_up(&meant.caller, meant.in_session(), asked).await?.into())
+        let asked = ResumeCall { checkpoint, wake, key: call.key.cloned() };
+        Ok(call
+            .service
+            .resume_session(&context.caller, context.expect_session(), asked)
+            .await?
+            .into())
     }
 }
 
 pub struct WakeSession;
 
 impl Verb for WakeSession {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/wake", "wakeSession", Need::WRITE);
+    const ROUTE: Route =
+        Route::post("/v1/sessions/{session}/wake", "wakeSession", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Acquires the lease of a session, and returns its state and what an earlier harness left \
          unfinished.";
-    const ASKS: Asks = Asks::Maybe("Whether to take the lease from its holder, and its lifetime");
+    const ASKS: BodyUse =
+        BodyUse::Maybe("Whether to take the lease from its holder, and its lifetime");
     const KEY: Option<&'static str> =
         Some("A retry with the same key, while the lease is held, returns the same lease");
-    const ANSWERS: &'static str = "The lease, durable, and what to continue from";
-    type Params = InSession;
+    const ANSWERS: &'static str = "The lease, durable, and the state to continue from";
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = WakeRequest;
     type Answer = WakeAnswer;
@@ -361,13 +375,13 @@ pub struct RenewLease;
 
 impl Verb for RenewLease {
     const ROUTE: Route =
-        Route::post("/v1/sessions/{session}/lease/renew", "renewLease", Need::WRITE);
+        Route::post("/v1/sessions/{session}/lease/renew", "renewLease", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Extends a lease.";
-    const ASKS: Asks = Asks::Maybe("Its new lifetime");
+    const ASKS: BodyUse = BodyUse::Maybe("Its new lifetime");
     const FENCE: Fencing = Fencing::Needed;
     const ANSWERS: &'static str = "The lease as it is now, durable";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = RenewRequest;
     type Answer = Lease;
@@ -382,12 +396,13 @@ impl Serve for RenewLease {
 pub struct ReleaseLease;
 
 impl Verb for ReleaseLease {
-    const ROUTE: Route = Route::delete("/v1/sessions/{session}/lease", "releaseLease", Need::WRITE);
+    const ROUTE: Route =
+        Route::delete("/v1/sessions/{session}/lease", "releaseLease", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Releases a lease before it expires.";
     const FENCE: Fencing = Fencing::Needed;
     const ANSWERS: &'static str = "The lease is released: any client may write";
-    type Params = InSession;
+    type Params = SessionPath;
     type Query = NoQuery;
     type Body = ();
     type Answer = LeaseReleased;
@@ -402,61 +417,61 @@ impl Serve for ReleaseLease {
     }
 }
 
-pub struct History;
+pub struct GetHistory;
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct HistoryQuery {
-    /// Only of this workspace
+    /// Only sessions of this workspace
     pub workspace: Option<String>,
-    /// Sessions at most: 20 by default, 100 at most
+    /// Maximum number of sessions: 20 by default, 100 at most
     #[schemars(range(min = 1, max = 100))]
     pub limit: Option<usize>,
 }
 
-impl Verb for History {
-    const ROUTE: Route = Route::get("/v1/history", "getHistory", Need::READ);
+impl Verb for GetHistory {
+    const ROUTE: Route = Route::get("/v1/history", "getHistory", RequiredGrant::READ);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str =
-        "Recent sessions, what a next session starts from, and work that was not ended.";
+        "Recent sessions, the starting point for the next one, and unfinished work.";
     const ANSWERS: &'static str = "The sessions written to last";
     const TOOL: Option<Tool> = Some(
-        Tool::asking::<HistoryQuery>(
+        Tool::for_request::<HistoryQuery>(
             "review_history",
             "Review history",
             Toolset::Research,
             Self::ROUTE.need,
             &[
-                Argument::new("limit", "1 to 5.").at_most(HISTORY_MAX),
+                Argument::new("limit", "1 to 5.").with_max(HISTORY_MAX),
                 Argument::new("workspace", "Only of this directory or project."),
             ],
         )
-        .about(
+        .with_about(
             "What the sessions written to last were for and where they stand, what to start from, \
              and which were left unfinished.",
         ),
     );
-    type Params = Nowhere;
+    type Params = NoParams;
     type Query = HistoryQuery;
     type Body = ();
     type Answer = HistoryAnswer;
 }
 
-impl Serve for History {
+impl Serve for GetHistory {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<HistoryAnswer> {
         let HistoryQuery { workspace, limit } = call.query;
         Ok(call.service.history(&call.caller, workspace.as_ref(), limit).await?.into())
     }
 }
 
-/// Sessions that the tool shows.
+/// Maximum number of sessions that the tool shows.
 const HISTORY_MAX: usize = 5;
 
 impl ServeTool for HistoryQuery {
     type Answer = lists::PastSessions;
 
     async fn serve_tool(self, call: ToolCall<'_>, _: CallContext) -> ServiceResult<Self::Answer> {
-        let limit = bounded("limit", self.limit, HISTORY_MAX, HISTORY_MAX)?;
+        let limit = check_bounds("limit", self.limit, HISTORY_MAX, HISTORY_MAX)?;
         let history = call.service.history(call.caller, self.workspace.as_ref(), Some(limit));
         Ok(history.await?.into())
     }

@@ -1,5 +1,5 @@
-//! Answers that carry events, as text: the bodies are written as they are stored, never parsed.
-//! It must not decide what is in an answer.
+//! Answers that contain events, as text: bodies are written as they are stored, never parsed. It
+//! must not decide what is in an answer.
 
 use std::io::Write as _;
 
@@ -7,21 +7,21 @@ use super::{convert, json};
 use crate::{
     api::{error::ErrorBody, events},
     event::{Event, EventRef, EventType, NewEvent, Position, SessionId, Timestamp, kinds},
-    service::{Appended, Emitted, EventSlice, Gap, Receipt, ServiceError},
+    service::{AppendResult, ChainReceipt, EmitResult, EventSlice, ServiceError, SessionGap},
 };
 
-/// The line of an append stream that an answer is about.
+/// Label of a line of an append stream, repeated in the answer to it.
 pub struct LineLabel<'a> {
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub number: u64,
-    /// The client's name for it, as JSON text.
+    /// Client's name for the line, as JSON text.
     pub reference: Option<&'a str>,
-    /// The session it names.
+    /// Session that the line names.
     pub session: Option<&'a SessionId>,
 }
 
 impl LineLabel<'_> {
-    /// Writes which line it is, after other members of an object.
+    /// Writes the label as further members of an object.
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#","line":"#);
         json::write_number(out, self.number);
@@ -38,37 +38,37 @@ impl LineLabel<'_> {
     }
 }
 
-/// Answer to a line whose batch is durable.
-pub fn appended(out: &mut Vec<u8>, line: &LineLabel<'_>, appended: &Appended) {
+/// Writes the answer to a line whose batch is durable.
+pub fn write_appended(out: &mut Vec<u8>, line: &LineLabel<'_>, appended: &AppendResult) {
     out.extend_from_slice(br#"{"type":"appended""#);
     line.write(out);
-    write_places(out, appended.first_position, appended.next_position);
+    write_positions(out, appended.first_position, appended.next_position);
     write_receipt(out, &appended.receipt);
     write_repeated(out, appended.repeated);
     out.push(b'\n');
 }
 
-/// Answer to a line that is refused: an error as on any route, and which line it is.
-pub fn line_refused(
+/// Writes the answer to a refused line: an error in the form of every route, with the line's label.
+pub fn write_line_refused(
     out: &mut Vec<u8>,
     line: &LineLabel<'_>,
     error: &ServiceError,
     request_id: &str,
 ) {
     let start = out.len();
-    write_value(out, &convert::error(error, Some(request_id)));
+    write_value(out, &convert::error_body(error, Some(request_id)));
     debug_assert!(out.len() > start && out.ends_with(b"}"), "an error body is an object");
     out.pop();
     line.write(out);
     out.extend_from_slice(b"}\n");
 }
 
-/// Answer to emitEvent as JSON.
+/// Formats the answer to emitEvent as JSON.
 #[must_use]
-pub fn emitted(emitted: &Emitted) -> Vec<u8> {
-    let Emitted { events, appended } = emitted;
-    let mut out = data(emitted.kept());
-    write_places(&mut out, appended.first_position, appended.next_position);
+pub fn format_emitted(emitted: &EmitResult) -> Vec<u8> {
+    let EmitResult { events, appended } = emitted;
+    let mut out = format_data(emitted.stored_events());
+    write_positions(&mut out, appended.first_position, appended.next_position);
     write_receipt(&mut out, &appended.receipt);
     write_repeated(&mut out, appended.repeated);
     let notices = notices(events);
@@ -81,12 +81,12 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
     out
 }
 
-/// Notices about events that were kept: types that no view shows, where another was meant.
+/// Returns notices about stored events whose type no view shows, if a similar type is known.
 #[must_use]
 pub fn notices(events: &[NewEvent]) -> Vec<String> {
     let mut notices: Vec<String> = Vec::new();
     for event in events {
-        let Some(meant) = kinds::meant(event.kind.as_str()) else { continue };
+        let Some(meant) = kinds::resolve_alias(event.kind.as_str()) else { continue };
         let notice = format!("no view shows {}: the type that views know is {meant}", event.kind);
         if !notices.contains(&notice) {
             notices.push(notice);
@@ -95,10 +95,10 @@ pub fn notices(events: &[NewEvent]) -> Vec<String> {
     notices
 }
 
-/// Answer to getEvents as JSON.
+/// Formats the answer to getEvents as JSON.
 #[must_use]
-pub fn slice(slice: &EventSlice) -> Vec<u8> {
-    let mut out = data(slice.events.iter().map(EventRef::from));
+pub fn format_slice(slice: &EventSlice) -> Vec<u8> {
+    let mut out = format_data(slice.events.iter().map(EventRef::from));
     out.extend_from_slice(br#","next_page":"#);
     write_value(&mut out, &slice.next_page);
     let _ = write!(out, r#","next_position":{},"tail":{}"#, slice.next_position, slice.tail);
@@ -116,11 +116,11 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
     out
 }
 
-/// Events as JSON lines; a line of the type `gap` where some are lost for good.
+/// Formats events as JSON lines, with a line of the type `gap` where some are lost for good.
 #[must_use]
-pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events.iter().map(EventRef::from)));
-    for part in parts(events, gaps) {
+pub fn format_lines(events: &[Event], gaps: &[SessionGap]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimate_size(events.iter().map(EventRef::from)));
+    for part in merge_by_position(events, gaps) {
         match part {
             EventOrGap::Event(event) => json::write_event_line(&mut out, event),
             EventOrGap::Gap(gap) => write_gap(&mut out, gap),
@@ -130,11 +130,11 @@ pub fn lines(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     out
 }
 
-/// Events as frames of a server-sent event stream: `id` is the position. A gap has none.
+/// Formats events as frames of a server-sent event stream. `id` is the position; a gap has none.
 #[must_use]
-pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events.iter().map(EventRef::from)));
-    for part in parts(events, gaps) {
+pub fn format_frames(events: &[Event], gaps: &[SessionGap]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimate_size(events.iter().map(EventRef::from)));
+    for part in merge_by_position(events, gaps) {
         match part {
             EventOrGap::Event(event) => {
                 let _ = write!(out, "event: {}\nid: {}\ndata: ", event.kind, event.position);
@@ -150,17 +150,21 @@ pub fn frames(events: &[Event], gaps: &[Gap]) -> Vec<u8> {
     out
 }
 
-/// Content of a stream or an export at a position.
+/// An event or a gap in a stream or an export.
 enum EventOrGap<'a> {
     Event(&'a Event),
-    Gap(&'a Gap),
+    Gap(&'a SessionGap),
 }
 
-/// Events and gaps in the order of their positions, both being so already.
-fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = EventOrGap<'a>> {
+/// Merges events and gaps in the order of their positions; both must be ordered already.
+fn merge_by_position<'a>(
+    events: &'a [Event],
+    gaps: &'a [SessionGap],
+) -> impl Iterator<Item = EventOrGap<'a>> {
     let (mut events, mut gaps) = (events.iter().peekable(), gaps.iter().peekable());
     std::iter::from_fn(move || {
-        let first = |gap: &&Gap| events.peek().is_none_or(|event| gap.range.from <= event.position);
+        let first =
+            |gap: &&SessionGap| events.peek().is_none_or(|event| gap.range.from <= event.position);
         match gaps.next_if(first) {
             Some(gap) => Some(EventOrGap::Gap(gap)),
             None => events.next().map(EventOrGap::Event),
@@ -168,26 +172,26 @@ fn parts<'a>(events: &'a [Event], gaps: &'a [Gap]) -> impl Iterator<Item = Event
     })
 }
 
-fn write_gap(out: &mut Vec<u8>, gap: &Gap) {
+fn write_gap(out: &mut Vec<u8>, gap: &SessionGap) {
     write_value(out, &events::GapLine { kind: "gap".to_owned(), gap: gap.into() });
 }
 
-/// A heartbeat of a server-sent event stream; it has no id.
+/// Formats a heartbeat of a server-sent event stream; it has no id.
 #[must_use]
-pub fn ping(Position(tail): Position) -> Vec<u8> {
+pub fn ping_frame(Position(tail): Position) -> Vec<u8> {
     format!("event: ping\ndata: {{\"type\":\"ping\",\"tail\":{tail}}}\n\n").into_bytes()
 }
 
-/// The last frame before the server ends a stream; it has no id.
+/// Formats the last frame before the server ends a stream; it has no id.
 #[must_use]
-pub fn done(Position(next): Position) -> Vec<u8> {
+pub fn done_frame(Position(next): Position) -> Vec<u8> {
     format!("event: done\ndata: {{\"type\":\"done\",\"next_position\":{next}}}\n\n").into_bytes()
 }
 
-/// The last frame of a stream whose session is deleted, an event of the Managed Agents wire that no
-/// session holds; it has no id.
+/// Formats the last frame of a stream whose session is deleted, an event of the Managed Agents API
+/// that no session stores; it has no id.
 #[must_use]
-pub fn deleted(session: &SessionId, now: Timestamp) -> Vec<u8> {
+pub fn deleted_frame(session: &SessionId, now: Timestamp) -> Vec<u8> {
     // The alphabet of a session's id needs no escape.
     format!(
         "event: session.deleted\ndata: {{\"id\":\"deleted-{session}\",\"type\":\"session.deleted\",\
@@ -196,17 +200,17 @@ pub fn deleted(session: &SessionId, now: Timestamp) -> Vec<u8> {
     .into_bytes()
 }
 
-/// An error in a stream that has begun; it has no id.
+/// Formats an error in a stream that has begun; it has no id.
 #[must_use]
-pub fn failed(error: &ErrorBody) -> Vec<u8> {
+pub fn error_frame(error: &ErrorBody) -> Vec<u8> {
     let mut out = b"event: error\ndata: ".to_vec();
     write_value(&mut out, error);
     out.extend_from_slice(b"\n\n");
     out
 }
 
-fn data<'a>(events: impl Iterator<Item = EventRef<'a>> + Clone) -> Vec<u8> {
-    let mut out = Vec::with_capacity(size(events.clone()));
+fn format_data<'a>(events: impl Iterator<Item = EventRef<'a>> + Clone) -> Vec<u8> {
+    let mut out = Vec::with_capacity(estimate_size(events.clone()));
     out.extend_from_slice(br#"{"data":["#);
     for (index, event) in events.enumerate() {
         if index > 0 {
@@ -218,14 +222,14 @@ fn data<'a>(events: impl Iterator<Item = EventRef<'a>> + Clone) -> Vec<u8> {
     out
 }
 
-fn write_places(out: &mut Vec<u8>, first: Position, next: Position) {
+fn write_positions(out: &mut Vec<u8>, first: Position, next: Position) {
     out.extend_from_slice(br#","first_position":"#);
     json::write_number(out, first.0);
     out.extend_from_slice(br#","next_position":"#);
     json::write_number(out, next.0);
 }
 
-fn write_receipt(out: &mut Vec<u8>, receipt: &Receipt) {
+fn write_receipt(out: &mut Vec<u8>, receipt: &ChainReceipt) {
     out.extend_from_slice(br#","receipt":"#);
     write_value(out, &events::Receipt::from(*receipt));
 }
@@ -239,8 +243,8 @@ fn write_repeated(out: &mut Vec<u8>, repeated: bool) {
     });
 }
 
-/// Roughly what the events take as text.
-fn size<'a>(events: impl Iterator<Item = EventRef<'a>>) -> usize {
+/// Estimates the bytes of the events as text.
+fn estimate_size<'a>(events: impl Iterator<Item = EventRef<'a>>) -> usize {
     256 + events.map(|event| event.body.len() + 256).sum::<usize>()
 }
 

@@ -1,16 +1,16 @@
-//! Errors as clients read them, and the spelling of single values. It must not decide anything.
+//! Conversion of errors and single values for clients. It must not decide anything.
 
-use super::next;
+use super::advice;
 use crate::{
     api::{
         error::{self, ErrorBody, ErrorDetail, RecoveryHint},
         events::Gap,
     },
     event::Position,
-    service::{Candidate, Hint, ServiceError},
+    service::{CandidateSession, Hint, ServiceError},
 };
 
-/// The origin in protobuf.
+/// Returns the origin in protobuf.
 #[cfg(feature = "http")]
 pub(super) fn origin_number(origin: crate::event::Origin) -> super::pb::Origin {
     use super::pb::Origin as Number;
@@ -26,7 +26,7 @@ pub(super) fn origin_number(origin: crate::event::Origin) -> super::pb::Origin {
     }
 }
 
-fn candidate(candidate: &Candidate) -> error::Candidate {
+fn convert_candidate(candidate: &CandidateSession) -> error::Candidate {
     error::Candidate {
         session: candidate.session.to_string(),
         title: candidate.title.clone(),
@@ -36,9 +36,9 @@ fn candidate(candidate: &Candidate) -> error::Candidate {
     }
 }
 
-/// Advice on an error, as clients see it.
+/// Converts the advice on an error to the form that clients read.
 #[must_use]
-pub fn hint(hint: &Hint) -> RecoveryHint {
+pub fn convert_hint(hint: &Hint) -> RecoveryHint {
     let missing = hint.missing.iter().map(|(range, reason)| Gap {
         from: range.from,
         to: range.to,
@@ -46,7 +46,7 @@ pub fn hint(hint: &Hint) -> RecoveryHint {
         accepted_at: None,
     });
     RecoveryHint {
-        action: next::action(hint),
+        action: advice::format_action(hint),
         retryable: hint.retryable,
         retry_after_seconds: hint.retry_after_seconds,
         field: hint.field.clone(),
@@ -55,7 +55,7 @@ pub fn hint(hint: &Hint) -> RecoveryHint {
         missing: missing.collect(),
         last_step: hint.last_step,
         next_step: hint.next_step,
-        candidates: hint.candidates.iter().map(candidate).collect(),
+        candidates: hint.candidates.iter().map(convert_candidate).collect(),
         call: hint.call.as_ref().map(|call| error::NextCall {
             tool: call.tool.to_owned(),
             arguments: call.arguments.clone(),
@@ -64,15 +64,15 @@ pub fn hint(hint: &Hint) -> RecoveryHint {
     }
 }
 
-/// The body of an error, the same in every interface.
+/// Builds the body of an error, the same in every interface.
 #[must_use]
-pub fn error(error: &ServiceError, request_id: Option<&str>) -> ErrorBody {
+pub fn error_body(error: &ServiceError, request_id: Option<&str>) -> ErrorBody {
     ErrorBody {
         kind: "error".to_owned(),
         error: ErrorDetail {
             code: error.code.as_str().to_owned(),
             message: error.message.clone(),
-            recovery_hint: hint(&error.hint),
+            recovery_hint: convert_hint(&error.hint),
         },
         request_id: request_id.map(str::to_owned),
     }

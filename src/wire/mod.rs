@@ -1,14 +1,14 @@
-//! CODECS: the shapes of `api` and the events of a session as a client sends or receives them. JSON
+//! CODECS: the types of `api` and the events of a session as a client sends or receives them. JSON
 //! text of events is cut and joined at the byte level (json); answers of tools that are not those
 //! of a verb are here, too (tools). It must not know HTTP or MCP, and it calls no verb.
 
+mod advice;
 pub mod answer;
+pub mod coerce;
 pub mod convert;
-pub mod fitted;
 pub mod handoff;
 pub mod json;
 mod nearest;
-mod next;
 #[cfg(feature = "http")]
 #[allow(missing_docs, unreachable_pub, reason = "generated; documented in the proto file")]
 pub mod pb;
@@ -29,12 +29,12 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
 
-pub use nearest::{distance, nearest};
+pub use nearest::{edit_distance, nearest_name};
 
 pub use crate::harness::{
-    BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, TOKEN_BYTES_MOST, TRUST, framed, passage,
-    quote, words as recall_words,
+    BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, TOKEN_BYTES_MOST, TRUST, format_passage,
+    query_words as recall_words, quote, wrap_in_frame,
 };
-pub use crate::projection::{body::ranges, typed_by_person};
+pub use crate::projection::{body::parse_ranges, extract_typed_text};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
-pub use crate::traces::{RefusedCall, refused, said_with_refusal};
+pub use crate::traces::{RefusedCall, parse_refusal, refusal_comment};

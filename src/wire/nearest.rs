@@ -1,24 +1,24 @@
-//! The name that was meant by one that is not known. It must not know any name.
+//! Search for the known name that an unknown one resembles. It must not know any name.
 
-/// Characters of a name that are compared.
+/// Maximum characters of a name that are compared.
 const CHARS_MAX: usize = 100;
 
-/// The known name that was meant: the same but for case and marks, or a few letters away.
+/// Returns the known name that was meant: the same but for case and marks, or a few letters away.
 #[must_use]
-pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest_name<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| -> Vec<char> {
         let letters = text.chars().filter(char::is_ascii_alphanumeric);
         letters.map(|letter| letter.to_ascii_lowercase()).take(CHARS_MAX).collect()
     };
     let name = plain(name);
-    let near = known.map(|known| (distance(&name, &plain(known)), known));
+    let near = known.map(|known| (edit_distance(&name, &plain(known)), known));
     let (steps, meant) = near.min_by_key(|(steps, _)| *steps)?;
     (steps <= name.len() / 3).then_some(meant)
 }
 
-/// Letters to change, add, leave out or swap with the next.
+/// Returns the number of letters to change, add, remove or swap with the next one.
 #[must_use]
-pub fn distance(from: &[char], to: &[char]) -> usize {
+pub fn edit_distance(from: &[char], to: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut row: Vec<usize> = (0..=to.len()).collect();
     for (line, letter) in from.iter().enumerate() {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_name_that_was_meant_is_found() {
+    fn nearest_name_returns_the_closest_known_name_or_none() {
         let known = ["label", "thread", "state", "ttl_seconds", "types[]"];
         for (name, meant) in [
             ("lable", Some("label")),
@@ -57,12 +57,12 @@ mod tests {
             ("", None),
             ("metadata", None),
         ] {
-            assert_eq!(nearest(name, known.into_iter()), meant, "{name}");
+            assert_eq!(nearest_name(name, known.into_iter()), meant, "{name}");
         }
     }
 
     #[test]
-    fn the_distance_of_two_names_counts_what_a_hand_slips() {
+    fn edit_distance_counts_changed_added_removed_and_swapped_letters() {
         for (a, b, far) in [
             ("trip", "trip", 0),
             ("tripp", "trip", 1),
@@ -71,7 +71,7 @@ mod tests {
             ("run-1", "run-7", 1),
         ] {
             let [from, to] = [a, b].map(|text| text.chars().collect::<Vec<char>>());
-            assert_eq!(distance(&from, &to), far, "{a} {b}");
+            assert_eq!(edit_distance(&from, &to), far, "{a} {b}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The protobuf bodies of emitEvent and getEvents, for clients with many events. Checks and
-//! answers are those of JSON, and bodies are JSON text here too. It must not be stricter or laxer.
+//! The protobuf bodies of emitEvent and getEvents, for clients with many events. Checks and answers
+//! are those of JSON, and bodies are JSON text here too. It must not be stricter or less strict.
 
 use prost::{
     Message as _,
@@ -13,59 +13,59 @@ use prost::{
 use super::{convert, json, pb};
 use crate::{
     event::{EventId, EventRef, EventType, NewEvent, Origin, Position, Timestamp, limits},
-    service::{Appended, Code, Emitted, EventSlice, ServiceError, ServiceResult},
+    service::{AppendResult, Code, EmitResult, EventSlice, ServiceError, ServiceResult},
 };
 
-/// The events of an `EmitRequest`. They are taken one by one, so that a small body of many empty
-/// events cannot grow large in memory.
+/// Parses the events of an `EmitRequest` one by one, so that a small body of many empty events
+/// cannot grow large in memory.
 ///
 /// # Errors
-/// `invalid_json` when it is no such message; `invalid_request` naming the field.
-pub fn events(mut body: Bytes, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
+/// `invalid_json` if it is not such a message; `invalid_request` naming the field.
+pub fn parse_events(mut body: Bytes, origin: Origin) -> ServiceResult<Vec<NewEvent>> {
     let mut found = Vec::new();
     while body.has_remaining() {
-        let (tag, kind) = decode_key(&mut body).map_err(malformed)?;
+        let (tag, kind) = decode_key(&mut body).map_err(malformed_error)?;
         if tag != 1 {
-            skip_field(kind, tag, &mut body, DecodeContext::default()).map_err(malformed)?;
+            skip_field(kind, tag, &mut body, DecodeContext::default()).map_err(malformed_error)?;
             continue;
         }
         if kind != WireType::LengthDelimited {
             // Skipping it would report that every event is stored.
-            return Err(malformed("an event that is no message"));
+            return Err(malformed_error("an event that is no message"));
         }
-        let length = decode_varint(&mut body).map_err(malformed)?;
+        let length = decode_varint(&mut body).map_err(malformed_error)?;
         let length = usize::try_from(length).ok().filter(|length| *length <= body.len());
-        let Some(length) = length else { return Err(malformed("a length beyond the end")) };
+        let Some(length) = length else { return Err(malformed_error("a length beyond the end")) };
         if found.len() == limits::BATCH_EVENTS_MAX {
             let problem = format!("more than {} events", limits::BATCH_EVENTS_MAX);
             return Err(
                 ServiceError::invalid("events", problem).action("send them as several batches")
             );
         }
-        let sent = pb::NewEvent::decode(body.split_to(length)).map_err(malformed)?;
-        let place = format!("events[{}]", found.len());
-        found.push(event(sent, origin).map_err(|error| at(&place, error))?);
+        let sent = pb::NewEvent::decode(body.split_to(length)).map_err(malformed_error)?;
+        let path = format!("events[{}]", found.len());
+        found.push(parse_event(sent, origin).map_err(|error| prefix_field(&path, error))?);
     }
     Ok(found)
 }
 
-fn malformed(problem: impl std::fmt::Display) -> ServiceError {
+fn malformed_error(problem: impl std::fmt::Display) -> ServiceError {
     ServiceError::new(Code::InvalidJson, format!("not a protobuf EmitRequest: {problem}"))
         .action("see proto/sessionlog/v1/events.proto")
 }
 
-/// Puts the event's place before the field an error names.
-fn at(place: &str, error: ServiceError) -> ServiceError {
+/// Prefixes the field that an error names with the event's path.
+fn prefix_field(path: &str, error: ServiceError) -> ServiceError {
     match (error.code, &error.hint.field) {
         (Code::InvalidRequest, Some(field)) => {
             let problem = error.message.strip_prefix(&format!("{field}: "));
-            ServiceError::invalid(&format!("{place}.{field}"), problem.unwrap_or(&error.message))
+            ServiceError::invalid(&format!("{path}.{field}"), problem.unwrap_or(&error.message))
         }
         _ => error,
     }
 }
 
-fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
+fn parse_event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
     let invalid = ServiceError::invalid;
     let kind = EventType::new(&sent.r#type).map_err(|error| invalid("type", error))?;
     let id = Some(sent.id.as_str()).filter(|id| !id.is_empty()).map(EventId::new).transpose();
@@ -74,7 +74,7 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
         return Err(ServiceError::new(Code::BodyTooLarge, message));
     }
     let body = if sent.body.is_empty() { Bytes::from_static(b"{}") } else { sent.body };
-    json::bare_body(json::utf8(&body)?)?;
+    json::check_body(json::check_utf8(&body)?)?;
     Ok(NewEvent {
         id: id.map_err(|error| invalid("id", error))?,
         kind,
@@ -85,10 +85,10 @@ fn event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
     })
 }
 
-/// Answer to emitEvent.
+/// Encodes the answer to emitEvent.
 #[must_use]
-pub fn emitted(emitted: &Emitted) -> Vec<u8> {
-    let Appended { first_position, next_position, receipt, repeated, .. } = &emitted.appended;
+pub fn encode_emitted(emitted: &EmitResult) -> Vec<u8> {
+    let AppendResult { first_position, next_position, receipt, repeated, .. } = &emitted.appended;
     let rest = pb::EmitAnswer {
         data: Vec::new(),
         first_position: first_position.0,
@@ -99,12 +99,12 @@ pub fn emitted(emitted: &Emitted) -> Vec<u8> {
         }),
         repeated: *repeated,
     };
-    answer(emitted.kept(), &rest)
+    encode_answer(emitted.stored_events(), &rest)
 }
 
-/// Answer to getEvents.
+/// Encodes the answer to getEvents.
 #[must_use]
-pub fn slice(slice: &EventSlice) -> Vec<u8> {
+pub fn encode_slice(slice: &EventSlice) -> Vec<u8> {
     let gaps = slice.gaps.iter().map(|gap| pb::Gap {
         from: gap.range.from.0,
         to: gap.range.to.0,
@@ -119,38 +119,38 @@ pub fn slice(slice: &EventSlice) -> Vec<u8> {
         gaps: gaps.collect(),
         types_seen: slice.types_seen.iter().map(ToString::to_string).collect(),
     };
-    answer(slice.events.iter().map(EventRef::from), &rest)
+    encode_answer(slice.events.iter().map(EventRef::from), &rest)
 }
 
-/// An answer whose first field is its events: they are written where they go, from where they
-/// are, and the other fields after them.
-fn answer<'a>(
+/// Encodes an answer whose first field is its events: they are copied directly into the output, and
+/// the other fields follow.
+fn encode_answer<'a>(
     events: impl Iterator<Item = EventRef<'a>> + Clone,
     rest: &impl prost::Message,
 ) -> Vec<u8> {
-    let sizes = || events.clone().map(|event| Served::of(event).size());
+    let sizes = || events.clone().map(|event| EventFields::new(event).encoded_len());
     let all =
         sizes().map(|size| size + key_len(1) + encoded_len_varint(size as u64)).sum::<usize>();
     let mut out = Vec::with_capacity(all + rest.encoded_len());
     for (event, size) in events.clone().zip(sizes()) {
         encode_key(1, WireType::LengthDelimited, &mut out);
         encode_varint(size as u64, &mut out);
-        Served::of(event).write(&mut out);
+        EventFields::new(event).write(&mut out);
     }
     rest.encode(&mut out).expect("a vector takes every byte");
     out
 }
 
-/// The fields of an event in the order of their numbers, as `pb::Event` would be written.
-struct Served<'a> {
+/// Fields of an event in the order of their numbers, as `pb::Event` would be encoded.
+struct EventFields<'a> {
     texts: [(u32, &'a [u8]); 3],
-    /// Numbers, of which 0 is left out.
+    /// Numbers; 0 is not encoded.
     numbers: [(u32, u64); 3],
     created_at: Option<u64>,
 }
 
-impl<'a> Served<'a> {
-    fn of(event: EventRef<'a>) -> Self {
+impl<'a> EventFields<'a> {
+    fn new(event: EventRef<'a>) -> Self {
         let (id, kind) = (event.id.as_str().as_bytes(), event.kind.as_str().as_bytes());
         let origin = i32::from(convert::origin_number(event.origin));
         Self {
@@ -164,7 +164,7 @@ impl<'a> Served<'a> {
         }
     }
 
-    fn size(&self) -> usize {
+    fn encoded_len(&self) -> usize {
         let text = |(tag, text): &(u32, &[u8])| {
             key_len(*tag) + encoded_len_varint(text.len() as u64) + text.len()
         };

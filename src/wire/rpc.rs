@@ -1,58 +1,58 @@
-//! JSON-RPC as clients write it: the messages of a text, also where it is not quite JSON, and the
-//! id under which one that cannot be read is refused. It must not know a method.
+//! JSON-RPC as clients write it: the messages of a text, even if it is not quite JSON, and the id
+//! under which an unreadable one is refused. It must not know a method.
 
 use std::borrow::Cow;
 
 use serde_json::{Deserializer, json, value::RawValue};
 
-use super::json::paired;
+use super::json::replace_lone_surrogates;
 use crate::event::json as bounded;
 
-/// Beginning of a message: never inside another one, whose texts have their quotes escaped.
+/// Start of a message. It cannot occur inside another one, whose texts have escaped quotes.
 const BEGINS: &str = "{\"jsonrpc\"";
-/// The code of a text that is no JSON.
+/// Error code for a text that is not JSON.
 pub const NOT_JSON: i32 = -32700;
-/// The code of JSON that is no request.
+/// Error code for JSON that is not a request.
 pub const NO_REQUEST: i32 = -32600;
 
 /// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
+pub enum RpcPart<'a> {
     /// JSON, which may be a message.
     Message(&'a str),
-    /// Text that is no JSON, such as a message that was cut off.
+    /// Text that is not JSON, such as a message that was cut off.
     Broken(&'a str),
 }
 
-/// A text with U+FFFD for what is not UTF-8, and for each lone half of a surrogate pair.
+/// Replaces invalid UTF-8 and each lone half of a surrogate pair by U+FFFD.
 #[must_use]
-pub fn mended(bytes: &[u8]) -> Cow<'_, str> {
+pub fn repair_text(bytes: &[u8]) -> Cow<'_, str> {
     match String::from_utf8_lossy(bytes) {
-        Cow::Borrowed(text) => paired(text),
-        Cow::Owned(text) => Cow::Owned(paired(&text).into_owned()),
+        Cow::Borrowed(text) => replace_lone_surrogates(text),
+        Cow::Owned(text) => Cow::Owned(replace_lone_surrogates(&text).into_owned()),
     }
 }
 
-/// The parts of a text in their order: messages one after another, those of a batch, and whole ones
-/// behind one that was cut off.
+/// Splits a text into its parts in order: consecutive messages, those of a batch, and whole ones
+/// after one that was cut off.
 #[must_use]
-pub fn parts(text: &str) -> Vec<Part<'_>> {
+pub fn split_messages(text: &str) -> Vec<RpcPart<'_>> {
     let mut parts = Vec::new();
     let mut rest = text.trim_start_matches('\u{feff}').trim_start();
     while !rest.is_empty() {
         let mut values = Deserializer::from_str(rest).into_iter::<&RawValue>();
         let end = if let Some(Ok(value)) = values.next() {
             let text = value.get();
-            let batch = bounded::list(text, 1).filter(|text| text.starts_with('['));
+            let batch = bounded::check_levels(text, 1).filter(|text| text.starts_with('['));
             match batch.and_then(|text| serde_json::from_str::<Vec<&RawValue>>(text).ok()) {
-                Some(batch) => parts.extend(batch.iter().map(|one| Part::Message(one.get()))),
-                None => parts.push(Part::Message(text)),
+                Some(batch) => parts.extend(batch.iter().map(|one| RpcPart::Message(one.get()))),
+                None => parts.push(RpcPart::Message(text)),
             }
             values.byte_offset()
         } else {
             let next = rest.get(1..).and_then(|behind| behind.find(BEGINS));
             let end = next.map_or(rest.len(), |at| at + 1);
-            parts.push(Part::Broken(rest.get(..end).unwrap_or(rest)));
+            parts.push(RpcPart::Broken(rest.get(..end).unwrap_or(rest)));
             end
         };
         rest = rest.get(end..).unwrap_or_default().trim_start();
@@ -60,53 +60,53 @@ pub fn parts(text: &str) -> Vec<Part<'_>> {
     parts
 }
 
-/// The answer to a request that is refused: under its id, or under none where that cannot be read.
+/// Returns the answer to a refused request: under its id, or null if the id cannot be read.
 #[must_use]
-pub fn refusal(id: Option<&str>, code: i32, problem: &str) -> String {
+pub fn error_response(id: Option<&str>, code: i32, problem: &str) -> String {
     let error = json!({ "code": code, "message": problem });
     format!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"error\":{error}}}", id.unwrap_or("null"))
 }
 
-/// Properties of a message that is too long to be read, from its bytes as they pass: its id,
+/// Properties of a message that is too long to be stored, read from its bytes as they pass: its id,
 /// whether it has a method, whether it reports an error, and its length.
 #[derive(Debug, Default)]
-pub struct Outline {
+pub struct MessageOutline {
     depth: usize,
     quoted: bool,
     escaped: bool,
-    /// The text at the first two levels since the last member began, as far as it may be a name or
-    /// an id.
+    /// Text at the first two levels since the last member began, as far as it may be a name or an
+    /// id.
     token: Vec<u8>,
     name: Vec<u8>,
-    /// The member of the top level whose members are being read.
+    /// Name of the top-level member whose members are being read.
     within: Vec<u8>,
-    /// The text of its id, a whole number or a string.
+    /// Text of the id, a whole number or a string.
     pub id: Option<String>,
-    /// True if it is a request or a notification.
+    /// True if the message is a request or a notification.
     pub has_method: bool,
-    /// True if it answers one.
+    /// True if the message answers a request.
     pub is_answer: bool,
-    /// True if it reports an error.
+    /// True if the message reports an error.
     pub is_error: bool,
-    /// Its length.
+    /// Length of the message in bytes.
     pub bytes: u64,
     /// True if the message has begun and ended.
     pub is_whole: bool,
 }
 
-impl Outline {
-    /// Bytes of an id at most.
+impl MessageOutline {
+    /// Maximum bytes of an id.
     const TOKEN_BYTES_MAX: usize = 256;
 
-    /// The outline of a text.
+    /// Returns the outline of a text.
     #[must_use]
-    pub fn of(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         let mut outline = Self::default();
         outline.push(text.as_bytes());
         outline
     }
 
-    /// Takes the next bytes.
+    /// Reads the next bytes of the message.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
         for byte in bytes {
@@ -116,7 +116,7 @@ impl Outline {
                 b'\\' if inside => self.escaped = true,
                 b'"' => self.quoted = !inside,
                 b'{' | b'[' if !inside => {
-                    self.opens();
+                    self.enter_level();
                     continue;
                 }
                 b':' if !inside && self.depth <= 2 => {
@@ -124,7 +124,7 @@ impl Outline {
                     continue;
                 }
                 b',' | b'}' | b']' if !inside => {
-                    self.member();
+                    self.finish_member();
                     self.depth = self.depth.saturating_sub(usize::from(*byte != b','));
                     self.is_whole = self.depth == 0;
                     continue;
@@ -138,7 +138,7 @@ impl Outline {
         }
     }
 
-    fn opens(&mut self) {
+    fn enter_level(&mut self) {
         if self.depth == 1 {
             self.within = std::mem::take(&mut self.name);
             self.is_error |= is_name(&self.within, "error");
@@ -148,13 +148,13 @@ impl Outline {
         self.depth += 1;
     }
 
-    fn member(&mut self) {
+    fn finish_member(&mut self) {
         if self.depth > 2 {
             return;
         }
         let (name, value) = (std::mem::take(&mut self.name), std::mem::take(&mut self.token));
         match self.depth {
-            1 if is_name(&name, "id") => self.id = id(&value),
+            1 if is_name(&name, "id") => self.id = parse_id(&value),
             1 => self.has_method |= is_name(&name, "method"),
             2 if is_name(&name, "isError") && is_name(&self.within, "result") => {
                 self.is_error |= value.trim_ascii() == b"true";
@@ -164,8 +164,8 @@ impl Outline {
     }
 }
 
-/// The text of an id, which is a string or a number.
-fn id(value: &[u8]) -> Option<String> {
+/// Returns the text of an id, which is a string or a number.
+fn parse_id(value: &[u8]) -> Option<String> {
     let text: &RawValue = serde_json::from_slice(value).ok()?;
     let text = text.get();
     let is_plain = |first: char| matches!(first, '"' | '-' | '0'..='9');
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_that_is_too_long_still_has_the_id_to_answer() {
+    fn an_outline_has_the_id_method_and_error_of_a_message_fed_in_chunks() {
         for (text, id, has_method) in [
             (
                 r#"{"jsonrpc":"2.0","id":"a\"{b","method":"m","params":{"id":7}}"#,
@@ -194,7 +194,7 @@ mod tests {
             (r#"{"id":4,"result":{"id":5,"a":{"id":6},"method":"m"}}"#, Some("4"), false),
         ] {
             for size in [1, 3, 1_000] {
-                let mut outline = Outline::default();
+                let mut outline = MessageOutline::default();
                 text.as_bytes().chunks(size).for_each(|bytes| outline.push(bytes));
                 assert_eq!(outline.id.as_deref(), id, "{text}");
                 assert_eq!(outline.has_method, has_method, "{text}");
@@ -208,44 +208,44 @@ mod tests {
             (r#"{"id":1,"other":{"isError":true}}"#, false),
             (r#"{"id":1,"error":{"code":-1}}"#, true),
         ] {
-            let mut outline = Outline::default();
+            let mut outline = MessageOutline::default();
             text.as_bytes().chunks(5).for_each(|bytes| outline.push(bytes));
             assert_eq!(outline.is_error, is_error, "{text}");
         }
-        let mut outline = Outline::default();
+        let mut outline = MessageOutline::default();
         outline.push(b"{\"id\":1,\"result\":{}");
         assert!(!outline.is_whole);
     }
 
     #[test]
-    fn a_message_behind_one_that_was_cut_off_is_still_a_message() {
+    fn split_messages_finds_a_whole_message_after_a_truncated_one() {
         let whole = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
         let cut = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"x","arg"#;
         for (text, expected) in [
-            (format!("{whole} {whole}"), vec![Part::Message(whole), Part::Message(whole)]),
-            (format!("[{whole},{whole}]"), vec![Part::Message(whole), Part::Message(whole)]),
+            (format!("{whole} {whole}"), vec![RpcPart::Message(whole), RpcPart::Message(whole)]),
+            (format!("[{whole},{whole}]"), vec![RpcPart::Message(whole), RpcPart::Message(whole)]),
             (
                 format!("\u{feff}\u{feff}{cut}{whole}"),
-                vec![Part::Broken(cut), Part::Message(whole)],
+                vec![RpcPart::Broken(cut), RpcPart::Message(whole)],
             ),
-            (cut.to_owned(), vec![Part::Broken(cut)]),
+            (cut.to_owned(), vec![RpcPart::Broken(cut)]),
             (" \r\n".to_owned(), vec![]),
         ] {
-            assert_eq!(parts(&text), expected, "{text}");
+            assert_eq!(split_messages(&text), expected, "{text}");
         }
-        assert_eq!(Outline::of(cut).id.as_deref(), Some("1"));
+        assert_eq!(MessageOutline::from_text(cut).id.as_deref(), Some("1"));
         let large = r#"{"id":12345678901234567890123,"method":"#;
-        assert_eq!(Outline::of(large).id.as_deref(), Some("12345678901234567890123"));
+        assert_eq!(MessageOutline::from_text(large).id.as_deref(), Some("12345678901234567890123"));
     }
 
     #[test]
-    fn halves_and_bytes_that_are_no_text_become_the_replacement_character() {
+    fn lone_surrogates_and_invalid_utf8_become_the_replacement_character() {
         for (bytes, text) in [
             (&b"caf\xe9"[..], "caf\u{fffd}"),
             (br"\ud83d \ud83d\ude00", "\u{fffd} \\ud83d\\ude00"),
             (b"plain", "plain"),
         ] {
-            assert_eq!(mended(bytes), text);
+            assert_eq!(repair_text(bytes), text);
         }
     }
 }

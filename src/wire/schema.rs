@@ -4,17 +4,17 @@
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
-/// Schema of the arguments of a tool, plain enough for every client: no references, no nulls, no
-/// formats of one language.
+/// Returns the schema of a tool's arguments, plain enough for every client: no references, no
+/// nulls, no formats of one language.
 #[must_use]
 pub fn input<T: JsonSchema>() -> Map<String, Value> {
-    inline::<T>(SchemaSettings::draft2020_12(), &for_models)
+    generate_inline::<T>(SchemaSettings::draft2020_12(), &adapt_for_models)
 }
 
-/// The schema of arguments without what a model is not helped by: every number from 0 on, and what
-/// is empty, zero or false when it is left out.
+/// Removes keywords that do not help a model: a minimum of 0, and defaults that are empty, zero or
+/// false.
 #[must_use]
-pub fn brief(mut schema: Value) -> Map<String, Value> {
+pub fn reduce_for_models(mut schema: Value) -> Map<String, Value> {
     walk(&mut schema, &|members| {
         members.retain(|keyword, value| match keyword.as_str() {
             "minimum" => *value != 0,
@@ -28,29 +28,29 @@ pub fn brief(mut schema: Value) -> Map<String, Value> {
     }
 }
 
-/// Schema of the answer of a tool, as plain.
+/// Returns the schema of a tool's answer, as plain as that of arguments.
 #[must_use]
 pub fn output<T: JsonSchema>() -> Map<String, Value> {
-    inline::<T>(SchemaSettings::draft2020_12().for_serialize(), &|members| {
+    generate_inline::<T>(SchemaSettings::draft2020_12().for_serialize(), &|members| {
         require_no_null(members);
-        for_models(members);
+        adapt_for_models(members);
     })
 }
 
-/// Schema of a type whose members are the parameters of a path or a query. A parameter that may be
-/// left out is never null.
+/// Returns the schema of a type whose members are the parameters of a path or a query. An optional
+/// parameter is never null.
 #[must_use]
 pub fn parameters<T: JsonSchema>() -> Map<String, Value> {
-    inline::<T>(SchemaSettings::draft2020_12(), &|members| {
+    generate_inline::<T>(SchemaSettings::draft2020_12(), &|members| {
         if members.get("format").is_some_and(|format| format == "uint") {
             members.insert("format".to_owned(), "int32".into());
         }
-        for_documents(members);
-        not_null(members);
+        adapt_for_documents(members);
+        remove_null(members);
     })
 }
 
-fn inline<T: JsonSchema>(
+fn generate_inline<T: JsonSchema>(
     settings: SchemaSettings,
     change: &dyn Fn(&mut Map<String, Value>),
 ) -> Map<String, Value> {
@@ -69,13 +69,13 @@ fn inline<T: JsonSchema>(
     }
 }
 
-/// Schemas that refer to each other at a place of one document.
-pub struct Shapes(SchemaGenerator);
+/// Generator of schemas that refer to each other in one document.
+pub struct SchemaSet(SchemaGenerator);
 
-impl Shapes {
-    /// None yet, of a document that has them at `path`.
+impl SchemaSet {
+    /// Creates a generator for a document that has the schemas at `path`.
     #[must_use]
-    pub fn at(path: &'static str) -> Self {
+    pub fn with_path(path: &'static str) -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = path.into();
             settings.meta_schema = None;
@@ -83,39 +83,39 @@ impl Shapes {
         Self(settings.into_generator())
     }
 
-    /// The schema of a type, or a reference to it.
-    pub fn of<T: JsonSchema>(&mut self) -> Value {
-        match published(self.0.subschema_for::<T>().to_value()) {
-            // Any value. Generators of clients know it in this form alone.
+    /// Returns the schema of a type, or a reference to it.
+    pub fn schema_for<T: JsonSchema>(&mut self) -> Value {
+        match to_published(self.0.subschema_for::<T>().to_value()) {
+            // Any value. Generators of clients only know this form.
             Value::Bool(true) => Value::Object(Map::new()),
             schema => schema,
         }
     }
 
-    /// Every schema that was referred to, by its name.
+    /// Returns every referenced schema by its name.
     #[must_use]
-    pub fn all(mut self) -> Map<String, Value> {
+    pub fn into_definitions(mut self) -> Map<String, Value> {
         let mut all: Vec<(String, Value)> = self.0.take_definitions(true).into_iter().collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
-        all.into_iter().map(|(name, schema)| (name, published(schema))).collect()
+        all.into_iter().map(|(name, schema)| (name, to_published(schema))).collect()
     }
 }
 
-fn published(mut schema: Value) -> Value {
-    walk(&mut schema, &for_documents);
+fn to_published(mut schema: Value) -> Value {
+    walk(&mut schema, &adapt_for_documents);
     schema
 }
 
-fn for_models(members: &mut Map<String, Value>) {
-    plain(members);
+fn adapt_for_models(members: &mut Map<String, Value>) {
+    remove_titles(members);
     let of_rust = |format: &str| format.starts_with("uint") || format.starts_with("int");
     members.retain(|keyword, value| keyword != "format" || !value.as_str().is_some_and(of_rust));
-    not_null(members);
+    remove_null(members);
 }
 
-/// Formats as generators of clients know them.
-fn for_documents(members: &mut Map<String, Value>) {
-    plain(members);
+/// Replaces formats by those that generators of clients know.
+fn adapt_for_documents(members: &mut Map<String, Value>) {
+    remove_titles(members);
     let Some(Value::String(format)) = members.get_mut("format") else { return };
     match format.as_str() {
         "uint64" => "int64".clone_into(format),
@@ -138,7 +138,7 @@ fn walk(schema: &mut Value, change: &dyn Fn(&mut Map<String, Value>)) {
 }
 
 /// Removes titles, which are names of types, and defaults of null.
-fn plain(members: &mut Map<String, Value>) {
+fn remove_titles(members: &mut Map<String, Value>) {
     members.retain(|keyword, value| match keyword.as_str() {
         "title" => !value.is_string(),
         "default" => !value.is_null(),
@@ -146,7 +146,7 @@ fn plain(members: &mut Map<String, Value>) {
     });
 }
 
-/// Takes members that may be null out of those that are required: a tool leaves them out.
+/// Removes members that may be null from the required ones: a tool omits them.
 fn require_no_null(members: &mut Map<String, Value>) {
     let is_null = |form: &Value| form == "null" || form.get("type").is_some_and(|of| of == "null");
     let admits_null = |schema: &Value| {
@@ -163,7 +163,7 @@ fn require_no_null(members: &mut Map<String, Value>) {
     }
 }
 
-fn not_null(members: &mut Map<String, Value>) {
+fn remove_null(members: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = members.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = types.as_slice() {

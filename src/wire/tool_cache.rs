@@ -1,24 +1,27 @@
-//! Remembered answers of tools on the wire. It must not choose one: service has.
+//! Cached outputs of tools on the wire. It must not choose an output: `service` does.
 
 use serde_json::value::RawValue;
 
 use super::{NOTICE, TRUST, json::event_text};
-pub use crate::projection::remembered::digest;
+pub use crate::projection::reusable_results::digest;
 use crate::{
     api::tool_cache::{LookupAnswer, MemoryFigures, OutputOut, OutputsAnswer},
-    service::{Miss, ToolHit, ToolOutput},
+    service::{CacheMiss, ToolHit, ToolOutput},
 };
 
-/// The answer to a lookup.
+/// Builds the answer to a lookup.
 #[must_use]
-pub fn looked_up(found: &Result<ToolHit, Miss>, remembered: MemoryFigures) -> LookupAnswer {
+pub fn lookup_answer(
+    found: &Result<ToolHit, CacheMiss>,
+    remembered: MemoryFigures,
+) -> LookupAnswer {
     let hit = found.as_ref().ok();
     let age = hit.map(|hit| u64::try_from(hit.age.as_millis()).unwrap_or(u64::MAX));
     LookupAnswer {
         hit: hit.is_some(),
         reason: found.as_ref().err().map(|miss| miss.as_str().to_owned()),
         age_ms: age,
-        result: hit.map(|hit| raw(event_text(&hit.result))),
+        result: hit.map(|hit| raw_event(event_text(&hit.result))),
         hits: hit.map(|hit| hit.hits),
         remembered,
         trust: TRUST.to_owned(),
@@ -26,12 +29,12 @@ pub fn looked_up(found: &Result<ToolHit, Miss>, remembered: MemoryFigures) -> Lo
     }
 }
 
-/// The answer with what is remembered.
+/// Builds the answer with the cached outputs.
 #[must_use]
-pub fn listed(outputs: &[ToolOutput], remembered: MemoryFigures) -> OutputsAnswer {
+pub fn outputs_answer(outputs: &[ToolOutput], remembered: MemoryFigures) -> OutputsAnswer {
     let out = |one: &ToolOutput| OutputOut {
-        call: raw(event_text(&one.call)),
-        result: raw(event_text(&one.result)),
+        call: raw_event(event_text(&one.call)),
+        result: raw_event(event_text(&one.result)),
         tokens: one.tokens,
     };
     OutputsAnswer {
@@ -42,6 +45,6 @@ pub fn listed(outputs: &[ToolOutput], remembered: MemoryFigures) -> OutputsAnswe
     }
 }
 
-fn raw(text: String) -> Box<RawValue> {
+fn raw_event(text: String) -> Box<RawValue> {
     RawValue::from_string(text).expect("an event is written as JSON")
 }

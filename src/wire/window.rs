@@ -1,29 +1,29 @@
-//! A window on the wire: events as they are served, or messages in the formats of the two model
-//! APIs. It must not choose, cut or count anything: harness has.
+//! A window on the wire: events as they are stored, or messages in the formats of the two model
+//! APIs. It must not choose, truncate or count anything: `harness` does.
 
 use serde_json::{Map, Value, json, value::RawValue};
 
 use super::json::event_text;
 use crate::{
     api::{
-        scalar::Word,
+        scalar::OpenEnum,
         search::rounded,
         window::{
-            DroppedRange, EmptyWindow, RecalledPassage, Shape, TypeCount, WindowAnswer,
-            WindowRecall,
+            DroppedRange, EmptyWindow, RecalledPassage, TypeCount, WindowAnswer, WindowRecall,
+            WindowShape,
         },
     },
     event::json,
     harness::{
-        ContentBlock, Image, Message, MessagePart, Messages, Passage, READ_TYPES, Role, ToolResult,
-        WindowContent,
+        ContentBlock, Image, Message, MessagePart, Messages, READ_TYPES, RecallCandidate, Role,
+        ToolResult, WindowContent,
     },
     service::{RecallView, WindowView},
 };
 
-/// A window in the format it was asked for.
+/// Builds a window in the requested format.
 #[must_use]
-pub fn answer(view: &WindowView, shape: Shape) -> WindowAnswer {
+pub fn build_answer(view: &WindowView, shape: WindowShape) -> WindowAnswer {
     let window = &view.window;
     let (mut events, mut system, mut messages) = (None, None, None);
     match (&window.shown, shape) {
@@ -31,10 +31,12 @@ pub fn answer(view: &WindowView, shape: Shape) -> WindowAnswer {
             let raw = |event| RawValue::from_string(event_text(event)).ok();
             events = Some(shown.iter().filter_map(raw).collect());
         }
-        (WindowContent::Messages(all), Shape::OpenAi) => messages = Some(openai(all)),
+        (WindowContent::Messages(all), WindowShape::OpenAi) => {
+            messages = Some(openai_messages(all))
+        }
         (WindowContent::Messages(all), _) => {
             system = Some(all.system.iter().map(|text| text_block(text)).collect());
-            messages = Some(all.turns.iter().map(anthropic).collect());
+            messages = Some(all.turns.iter().map(anthropic_message).collect());
         }
     }
     let dropped = window.dropped.iter().map(|(range, reason)| DroppedRange {
@@ -49,8 +51,8 @@ pub fn answer(view: &WindowView, shape: Shape) -> WindowAnswer {
     });
     let recalled = view.recall.iter().flat_map(|recall| &recall.passages);
     WindowAnswer {
-        recall: view.recall.as_ref().map(|view| recall(view, shape)),
-        recalled: recalled.map(passage).collect(),
+        recall: view.recall.as_ref().map(|view| convert_recall(view, shape)),
+        recalled: recalled.map(convert_passage).collect(),
         empty,
         format: shape,
         position: view.position,
@@ -65,19 +67,19 @@ pub fn answer(view: &WindowView, shape: Shape) -> WindowAnswer {
     }
 }
 
-fn recall(view: &RecallView, shape: Shape) -> WindowRecall {
+fn convert_recall(view: &RecallView, shape: WindowShape) -> WindowRecall {
     let message = view.recalled.as_ref();
-    let of_events = message.filter(|_| shape == Shape::Events);
+    let of_events = message.filter(|_| shape == WindowShape::Events);
     WindowRecall {
         from: view.from.into(),
         tokens: message.map_or(0, |message| message.tokens),
         tokens_max: view.tokens_max,
-        missing: view.missing.map(Word::from),
+        missing: view.missing.map(OpenEnum::from),
         text: of_events.map(|message| message.text.clone()),
     }
 }
 
-fn passage(passage: &Passage) -> RecalledPassage {
+fn convert_passage(passage: &RecallCandidate) -> RecalledPassage {
     let (session, position) = (passage.session.clone(), passage.position);
     RecalledPassage { session, position, score: rounded(passage.score) }
 }
@@ -86,7 +88,7 @@ fn text_block(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-fn anthropic(message: &Message) -> Value {
+fn anthropic_message(message: &Message) -> Value {
     let role = match message.role {
         Role::User => "user",
         Role::Assistant => "assistant",
@@ -99,8 +101,8 @@ fn anthropic_part(part: &MessagePart) -> Value {
     match part {
         MessagePart::Block(block) => anthropic_block(block),
         MessagePart::Call(call) => json!({
-            "type": "tool_use", "id": call.id, "name": tool_name(&call.name),
-            "input": object(&call.input),
+            "type": "tool_use", "id": call.id, "name": sanitize_tool_name(&call.name),
+            "input": parse_object(&call.input),
         }),
         MessagePart::Result(result) => {
             let content: Vec<Value> = result.blocks.iter().map(anthropic_block).collect();
@@ -130,8 +132,8 @@ fn anthropic_block(block: &ContentBlock) -> Value {
     }
 }
 
-/// The conversation in OpenAI's chat format.
-fn openai(all: &Messages) -> Vec<Value> {
+/// Converts the conversation to OpenAI's chat format.
+fn openai_messages(all: &Messages) -> Vec<Value> {
     let system = all.system.iter().map(|text| json!({ "role": "system", "content": text }));
     let mut made: Vec<Value> = system.collect();
     for message in &all.turns {
@@ -147,10 +149,10 @@ fn openai_assistant(parts: &[MessagePart]) -> Value {
     let (mut words, mut calls) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            MessagePart::Block(block) => words.push(words_of(block)),
+            MessagePart::Block(block) => words.push(block_text(block)),
             MessagePart::Call(call) => calls.push(json!({
                 "id": call.id, "type": "function",
-                "function": { "name": tool_name(&call.name), "arguments": call.input },
+                "function": { "name": sanitize_tool_name(&call.name), "arguments": call.input },
             })),
             MessagePart::Result(_) => {}
         }
@@ -171,7 +173,7 @@ fn openai_user(parts: &[MessagePart], made: &mut Vec<Value>) {
         match part {
             MessagePart::Block(block) => blocks.push(block),
             MessagePart::Result(result) => made.push(json!({
-                "role": "tool", "tool_call_id": result.call_id, "content": output(result),
+                "role": "tool", "tool_call_id": result.call_id, "content": result_text(result),
             })),
             MessagePart::Call(_) => {}
         }
@@ -183,7 +185,7 @@ fn openai_user(parts: &[MessagePart], made: &mut Vec<Value>) {
     let content = if has_image {
         blocks.iter().map(|block| openai_block(block)).collect()
     } else {
-        json!(blocks.iter().map(|block| words_of(block)).collect::<Vec<_>>().join("\n\n"))
+        json!(blocks.iter().map(|block| block_text(block)).collect::<Vec<_>>().join("\n\n"))
     };
     made.push(json!({ "role": "user", "content": content }));
 }
@@ -199,30 +201,30 @@ fn openai_block(block: &ContentBlock) -> Value {
     }
 }
 
-/// Words of a tool's answer: this API's tools answer nothing else.
-fn output(result: &ToolResult) -> String {
-    let words: Vec<&str> = result.blocks.iter().map(words_of).collect();
+/// Returns the text of a tool result: tool messages of this API contain nothing else.
+fn result_text(result: &ToolResult) -> String {
+    let words: Vec<&str> = result.blocks.iter().map(block_text).collect();
     let words = words.join("\n\n");
     if result.is_error { format!("Error: {words}") } else { words }
 }
 
-fn words_of(block: &ContentBlock) -> &str {
+fn block_text(block: &ContentBlock) -> &str {
     match block {
         ContentBlock::Text(text) => text,
         ContentBlock::Image(_) => "[image]",
     }
 }
 
-/// A tool's name of the characters that both APIs take.
-fn tool_name(name: &str) -> String {
+/// Replaces characters of a tool's name that the APIs do not accept, and truncates it to 64.
+fn sanitize_tool_name(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let name: String = name.chars().take(64).map(plain).collect();
     if name.is_empty() { "tool".to_owned() } else { name }
 }
 
-/// Arguments as an object, which this API's calls must have.
-fn object(input: &str) -> Value {
-    match json::tree(input).and_then(|input| serde_json::from_str(input).ok()) {
+/// Returns arguments as an object, as calls of this API require.
+fn parse_object(input: &str) -> Value {
+    match json::check(input).and_then(|input| serde_json::from_str(input).ok()) {
         Some(Value::Object(members)) => Value::Object(members),
         Some(other) => json!({ "input": other }),
         None => json!({ "input": input }),

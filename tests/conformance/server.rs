@@ -25,7 +25,7 @@ use sessionlog::{
     http::{self, App, HttpOptions, Listener, ServeOptions},
     mcp::{self, McpHttpOptions},
     service::Service,
-    store::local::Local,
+    store::local::LocalStore,
     verbs::OwnerInfo,
 };
 use tokio::io::AsyncReadExt as _;
@@ -36,8 +36,9 @@ use mounted::{Mounted, Stage};
 #[tokio::main]
 async fn main() {
     let directory = std::env::args().nth(1).expect("name a directory for the store");
-    let env = Env::real(Path::new(&directory)).expect("the directory can be used");
-    let store = Local::open(&env, sessionlog::store::local::Options::default()).expect("a store");
+    let env = Env::open(Path::new(&directory)).expect("the directory can be used");
+    let store =
+        LocalStore::open(&env, sessionlog::store::local::StoreOptions::default()).expect("a store");
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     println!("http://{}/mcp", listener.local_addr().expect("an address"));
 

@@ -55,7 +55,7 @@ fn send_requests(
 }
 
 #[test]
-fn exhausted_file_descriptors_cause_a_named_error_until_some_are_free() {
+fn requests_without_a_free_file_descriptor_return_an_error_code() {
     let home = tempfile::tempdir().unwrap();
     let limit = format!("ulimit -n {DESCRIPTORS}; exec \"$@\"");
     let limited = ["sh", "-c", &limit, "sh"];
@@ -148,7 +148,7 @@ fn thousands_of_sessions_do_not_hold_a_file_descriptor_each() {
 }
 
 #[test]
-fn a_file_size_limit_is_a_named_error_and_the_server_survives() {
+fn a_file_size_limit_returns_disk_full_and_the_server_survives() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
     // In blocks of 512 bytes: less than a journal file.

@@ -218,7 +218,7 @@ fn a_crash_during_redaction_and_key_rotation_undoes_no_acknowledged_request() {
 }
 
 #[test]
-fn a_failed_system_call_is_a_named_error_and_keeps_every_event() {
+fn a_failed_system_call_returns_an_error_code_and_keeps_every_event() {
     if !has("every system call fails once and for good", &[Need::Strace]) {
         return;
     }
@@ -259,7 +259,7 @@ fn a_failed_system_call_is_a_named_error_and_keeps_every_event() {
 }
 
 #[test]
-fn a_short_write_is_a_named_error_and_keeps_every_event() {
+fn a_short_write_returns_an_error_code_and_keeps_every_event() {
     if !has("writes end half way", &[Need::Strace, Need::Tool("prlimit")]) {
         return;
     }
@@ -371,7 +371,7 @@ impl Drop for Attached {
 }
 
 #[test]
-fn a_failed_open_is_a_named_error_until_it_succeeds() {
+fn a_failed_open_returns_an_error_code_until_files_can_be_opened() {
     if !has("opening fails on a running server", &[Need::Strace, Need::Attach]) {
         return;
     }

@@ -9,7 +9,7 @@ use sessionlog::{
     env::Env,
     store::{
         StoreError,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 
@@ -24,7 +24,7 @@ fn truncating_a_mapped_file_under_readers_marks_it_damaged_without_a_crash() {
     let data = home.path().join("data");
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     runtime.block_on(async {
-        let store = Local::open(&Env::real(&data).unwrap(), Options::default()).unwrap();
+        let store = LocalStore::open(&Env::open(&data).unwrap(), StoreOptions::default()).unwrap();
         let put = |byte: u8| {
             let store = &store;
             async move { store.put_derived(b"", Vec::new(), &vec![byte; BYTES]).await.unwrap() }
@@ -32,7 +32,7 @@ fn truncating_a_mapped_file_under_readers_marks_it_damaged_without_a_crash() {
         let (name, whole) = (put(7).await, put(8).await);
         let path = |name| data.join(format!("derived/{name}"));
         let open = store.open_derived(name).unwrap();
-        assert!(!open.is_copy() && !open.is_hurt(), "it is mapped");
+        assert!(!open.is_copy() && !open.has_read_error(), "it is mapped");
         let started = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..2)
@@ -40,10 +40,10 @@ fn truncating_a_mapped_file_under_readers_marks_it_damaged_without_a_crash() {
                     scope.spawn(|| {
                         let sum = || open.bytes().iter().map(|byte| u64::from(*byte)).sum::<u64>();
                         while sum() == 7 * BYTES as u64 {
-                            assert!(!open.is_hurt());
+                            assert!(!open.has_read_error());
                             started.store(true, Ordering::Release);
                         }
-                        assert!(open.is_hurt(), "a reader of zeros can know it");
+                        assert!(open.has_read_error(), "a reader of zeros can know it");
                     })
                 })
                 .collect();
@@ -61,7 +61,7 @@ fn truncating_a_mapped_file_under_readers_marks_it_damaged_without_a_crash() {
         fs::hard_link(path(whole), &linked).unwrap();
         store.close().await;
         drop(store);
-        let store = Local::open(&Env::real(&data).unwrap(), Options::default()).unwrap();
+        let store = LocalStore::open(&Env::open(&data).unwrap(), StoreOptions::default()).unwrap();
         let lost = store.open_derived(whole).map(drop);
         assert!(matches!(lost, Err(StoreError::DerivedLost { .. })), "another name: {lost:?}");
         store.close().await;

@@ -13,8 +13,8 @@ use sessionlog::{
     env::Clock,
     event::{Batch, Position, Scope, SessionId, SessionKey},
     store::{
-        Backup, Change, LeaseCall, Maintain, NewSession, Store, StoreError,
-        local::{self, Incoming, Local, NoBackup, OpenError, Restored},
+        BackupInfo, LeaseCall, Maintain, NewSession, SessionUpdate, Store, StoreError,
+        local::{self, BackupError, BackupWriter, LocalStore, OpenError, RestoredBackup},
     },
 };
 use sessionlog_sim::{Fault, SeededEntropy, Sim};
@@ -41,15 +41,15 @@ impl Places {
         Self { outer: Sim::new(seed), inner: machine(seed, encrypted) }
     }
 
-    fn begin(&self) -> Incoming {
-        Incoming::begin(&self.outer.env(), &self.inner.env()).unwrap()
+    fn begin(&self) -> BackupWriter {
+        BackupWriter::begin(&self.outer.env(), &self.inner.env()).unwrap()
     }
 
-    fn restore(&self, to: &Sim) -> Result<Restored, NoBackup> {
+    fn restore(&self, to: &Sim) -> Result<RestoredBackup, BackupError> {
         runtime().block_on(self.restore_within(to))
     }
 
-    async fn restore_within(&self, to: &Sim) -> Result<Restored, NoBackup> {
+    async fn restore_within(&self, to: &Sim) -> Result<RestoredBackup, BackupError> {
         let (outer, inner, to) = (self.outer.env(), self.inner.env(), to.env());
         local::restore(&outer, &inner, &to, small(), &mut |_, _| {}).await
     }
@@ -58,7 +58,7 @@ impl Places {
 /// A store, and its acknowledged events.
 struct Filled {
     sim: Sim,
-    store: Arc<Local>,
+    store: Arc<LocalStore>,
     acknowledged: BTreeMap<SessionKey, Vec<String>>,
     /// Names of the sessions that clients use.
     names: Vec<String>,
@@ -68,7 +68,7 @@ struct Filled {
 impl Filled {
     fn new(seed: u64, encrypted: bool) -> Self {
         let sim = machine(seed, encrypted);
-        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
         let dice = SeededEntropy::new(seed);
         let names = (0..6).map(|n| format!("s{n}")).collect();
         let mut filled = Self { sim, store, acknowledged: BTreeMap::new(), names, dice };
@@ -82,7 +82,7 @@ impl Filled {
         match self.dice.next() % 20 {
             0 => self.store.flush().unwrap(),
             1 => self.store.flush_under_load().unwrap(),
-            2 => self.store.idle(),
+            2 => self.store.write_idle_watermark(),
             _ => self.append(&name),
         }
     }
@@ -103,19 +103,19 @@ impl Filled {
         &mut self,
         to: &Places,
         meanwhile: &mut dyn FnMut(&mut Self, usize),
-    ) -> Result<Backup, String> {
-        let told = |error: NoBackup| error.to_string();
+    ) -> Result<BackupInfo, String> {
+        let told = |error: BackupError| error.to_string();
         let (outer, inner) = (to.outer.env(), to.inner.env());
-        let mut incoming = Incoming::begin(&outer, &inner).map_err(told)?;
+        let mut incoming = BackupWriter::begin(&outer, &inner).map_err(told)?;
         let (store, mut parts) = (Arc::clone(&self.store), 0);
         let made = store.backup(&mut |part| {
-            incoming.take(&part.path, &part.bytes).map_err(io::Error::other)?;
+            incoming.write_part(&part.path, &part.bytes).map_err(io::Error::other)?;
             meanwhile(self, parts);
             parts += 1;
             Ok(())
         });
         let made = made.map_err(|error| error.to_string())?;
-        incoming.end(&made).map_err(told)?;
+        incoming.finish_parts(&made).map_err(told)?;
         let verified = local::check_backup(&inner, small()).map_err(told)?;
         if !verified.damage.is_empty() {
             return Err(format!("{:?}", verified.damage));
@@ -130,7 +130,7 @@ fn told(figure: &str) {
     let _ = writeln!(io::stderr(), "FIGURE: {figure}");
 }
 
-fn read_bodies(store: &Local, key: &SessionKey) -> Vec<String> {
+fn read_bodies(store: &LocalStore, key: &SessionKey) -> Vec<String> {
     let events = runtime().block_on(events_of(store, key));
     events.iter().map(|event| String::from_utf8(event.body.to_vec()).unwrap()).collect()
 }
@@ -150,7 +150,7 @@ fn a_backup_has_every_event_acknowledged_before_it_despite_concurrent_writers() 
             // them.
             filled.store.flush().unwrap();
             if part == 2 {
-                let gone = Change { discard: true, ..Change::default() };
+                let gone = SessionUpdate { discard: true, ..SessionUpdate::default() };
                 runtime().block_on(filled.store.change(&key("s0"), gone)).unwrap();
                 filled.acknowledged.remove(&key("s0"));
                 filled.names.remove(0);
@@ -165,7 +165,7 @@ fn a_backup_has_every_event_acknowledged_before_it_despite_concurrent_writers() 
         assert_eq!(told.verified.damage, [], "{seed}: every checksum and the chain");
         assert_eq!(told.verified.sessions as usize, before.len(), "{seed}");
         restored.power_loss();
-        let store = Local::open_local(&restored.env(), small()).unwrap();
+        let store = LocalStore::open_local(&restored.env(), small()).unwrap();
         for (key, known) in &before {
             let kept = read_bodies(&store, key);
             assert_eq!(kept, known[..], "{seed} {key:?}: the moment is the one it began at");
@@ -202,7 +202,7 @@ fn a_session_that_cannot_be_flushed_is_in_the_journal_of_the_backup() {
         filled.back_up(&to, &mut |_, _| {}).unwrap();
         let restored = machine(3, encrypted);
         assert_eq!(to.restore(&restored).unwrap().verified.damage, []);
-        let store = Local::open_local(&restored.env(), small()).unwrap();
+        let store = LocalStore::open_local(&restored.env(), small()).unwrap();
         for (key, known) in &before {
             assert_eq!(read_bodies(&store, key), known[..], "{encrypted} {key:?}");
         }
@@ -228,7 +228,7 @@ fn a_session_erased_during_a_backup_is_not_in_it() {
         filled.back_up(&to, &mut |_, _| {}).unwrap();
         let restored = machine(5, encrypted);
         to.restore(&restored).unwrap();
-        let store = Local::open_local(&restored.env(), small()).unwrap();
+        let store = LocalStore::open_local(&restored.env(), small()).unwrap();
         let info = runtime().block_on(store.info(&key("s1")));
         assert!(matches!(info, Err(StoreError::SessionDeleted { .. })), "{info:?}");
     }
@@ -252,13 +252,14 @@ fn cut(filled: &mut Filled, outer: bool, case: Option<Nth>, tally: &mut [u64; 2]
             assert_eq!(told.verified.damage, [], "{case:?}");
             tally[1] += 1;
         }
-        Err(NoBackup::Absent | NoBackup::Manifest(_)) => {
+        Err(BackupError::Absent | BackupError::Manifest(_)) => {
             assert!(made.is_err(), "{case:?}: what was said to be complete is");
             tally[0] += 1;
         }
         Err(other) => panic!("{case:?}: {other}"),
     }
-    let refused = matches!(Local::open_local(&to.outer.env(), small()), Err(OpenError::Backup));
+    let refused =
+        matches!(LocalStore::open_local(&to.outer.env(), small()), Err(OpenError::Backup));
     let begun = to.outer.files().iter().any(|name| name == "BACKUP");
     assert!(refused || !begun, "{case:?}: a backup is not opened as a store");
     calls
@@ -315,7 +316,7 @@ fn a_backup_changed_at_any_byte_is_rejected_and_nothing_is_written() {
                 }
                 let restored = machine(11, encrypted);
                 let error = to.restore(&restored).expect_err(path);
-                assert!(matches!(error, NoBackup::Damaged { .. }), "{number} {path}: {error}");
+                assert!(matches!(error, BackupError::Damaged { .. }), "{number} {path}: {error}");
                 assert_eq!(restored.files(), Vec::<String>::new(), "{path}");
                 refused += 1;
             }
@@ -325,7 +326,7 @@ fn a_backup_changed_at_any_byte_is_rejected_and_nothing_is_written() {
             to.outer.write_durable("BACKUP", 0, &manifest);
             to.outer.flip("BACKUP", at, (dice.next() % 8) as u8);
             let error = to.restore(&machine(11, encrypted)).expect_err("a changed manifest");
-            assert!(matches!(error, NoBackup::Manifest(_)), "{at}: {error}");
+            assert!(matches!(error, BackupError::Manifest(_)), "{at}: {error}");
             refused += 1;
         }
     }
@@ -354,11 +355,11 @@ fn a_crashed_restore_leaves_a_complete_store_or_a_detectable_partial_one() {
             let struck = restored.struck();
             restored.heal();
             restored.kill();
-            match Local::open_local(&restored.env(), small()) {
+            match LocalStore::open_local(&restored.env(), small()) {
                 Err(OpenError::Unfinished) => {
                     let again = to.restore(&restored).unwrap();
                     assert!(again.repeated && again.verified.damage.is_empty(), "{at}");
-                    let store = Local::open_local(&restored.env(), small()).unwrap();
+                    let store = LocalStore::open_local(&restored.env(), small()).unwrap();
                     for (key, known) in &filled.acknowledged {
                         assert_eq!(read_bodies(&store, key), known[..], "{at}, repeated");
                     }
@@ -407,11 +408,11 @@ fn a_backup_needs_an_unused_target_and_its_master_key() {
     let mut filled = Filled::new(17, true);
     let to = Places::new(17, true);
     filled.back_up(&to, &mut |_, _| {}).unwrap();
-    let again = Incoming::begin(&to.outer.env(), &to.inner.env());
-    assert!(matches!(again.err(), Some(NoBackup::Occupied)));
+    let again = BackupWriter::begin(&to.outer.env(), &to.inner.env());
+    assert!(matches!(again.err(), Some(BackupError::Occupied)));
     let occupied = machine(17, true);
     occupied.write_durable("notes.txt", 0, b"mine");
-    assert!(matches!(to.restore(&occupied), Err(NoBackup::Occupied)));
+    assert!(matches!(to.restore(&occupied), Err(BackupError::Occupied)));
     assert_eq!(occupied.files(), ["notes.txt"]);
     for path in to.inner.files() {
         let bytes = to.inner.read_durable(&path).unwrap();
@@ -422,14 +423,14 @@ fn a_backup_needs_an_unused_target_and_its_master_key() {
         let restored = Sim::new(17);
         restored.set_keys(keys.as_deref().cloned());
         let error = to.restore(&restored).expect_err("it wants its key");
-        assert!(matches!(error, NoBackup::Open(OpenError::Key { .. })), "{error}");
+        assert!(matches!(error, BackupError::Open(OpenError::Key { .. })), "{error}");
         assert_eq!(restored.files(), Vec::<String>::new());
     }
     // Paths sent by a server are validated.
     let to = Places::new(17, true);
     let mut incoming = to.begin();
     for path in ["../x", "/etc/x", "LOCK", "BACKUP", "owner.sock", "segments/../../x", "keys/"] {
-        assert!(incoming.take(path, b"x").is_err(), "{path}");
+        assert!(incoming.write_part(path, b"x").is_err(), "{path}");
     }
 }
 
@@ -446,7 +447,7 @@ fn a_lease_from_before_a_restore_is_rejected_after_it() {
     let later = runtime().block_on(filled.store.lease(&key("s1"), stolen)).unwrap().0.fence;
     let restored = Sim::new(23);
     to.restore(&restored).unwrap();
-    let store = Local::open_local(&restored.env(), small()).unwrap();
+    let store = LocalStore::open_local(&restored.env(), small()).unwrap();
     for old in [fence, later] {
         let fenced = Batch { fence: Some(old), ..batch([event("{}")]) };
         let refused = runtime().block_on(append(&store, &key("s1"), fenced));
@@ -459,11 +460,11 @@ fn a_lease_from_before_a_restore_is_rejected_after_it() {
 }
 
 /// Makes a backup of a store; it is not restored.
-fn make_backup(store: &Local, to: &Places) {
+fn make_backup(store: &LocalStore, to: &Places) {
     let mut incoming = to.begin();
-    let made =
-        store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
-    incoming.end(&made.unwrap()).unwrap();
+    let made = store
+        .backup(&mut |part| incoming.write_part(&part.path, &part.bytes).map_err(io::Error::other));
+    incoming.finish_parts(&made.unwrap()).unwrap();
     incoming.seal().unwrap();
 }
 
@@ -489,7 +490,7 @@ fn a_lease_of_a_session_that_rejects_writes_is_invalid_after_a_restore() {
             fences.push((name, store.lease(&key(name), take).await.unwrap().0.fence));
             store.flush().unwrap();
             if name == "archived" {
-                let archive = Change { archive: Some(true), ..Change::default() };
+                let archive = SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
                 store.change(&key(name), archive).await.unwrap();
             }
             if name == "damaged" {
@@ -508,11 +509,11 @@ fn a_lease_of_a_session_that_rejects_writes_is_invalid_after_a_restore() {
         restored.clock().set(clock.now());
         let told = to.restore_within(&restored).await.unwrap();
         assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);
-        let store = Local::open_local(&restored.env(), small()).unwrap();
-        let back = Change { restore: true, ..Change::default() };
+        let store = LocalStore::open_local(&restored.env(), small()).unwrap();
+        let back = SessionUpdate { restore: true, ..SessionUpdate::default() };
         store.change(&key("expired"), back).await.unwrap();
         store.repair(&key("damaged"), true).await.unwrap();
-        let open = Change { archive: Some(false), ..Change::default() };
+        let open = SessionUpdate { archive: Some(false), ..SessionUpdate::default() };
         store.change(&key("archived"), open).await.unwrap();
         for (name, fence) in fences {
             let fenced = Batch { fence: Some(fence), ..batch([event("{}")]) };
@@ -546,7 +547,7 @@ fn a_leased_session_with_a_lost_key_does_not_block_a_restore() {
         let mut lost = 0;
         for number in 1..slots {
             flip(number);
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             let damaged = store.verify(&Scope::local(), None).await.unwrap().damage.len();
             if damaged == 1 {
                 let to = Places::new(31, true);
@@ -580,7 +581,7 @@ fn a_damaged_session_stays_damaged_in_its_backup_and_the_others_are_intact() {
     let told = to.restore(&restored).unwrap();
     assert_eq!(told.verified.damage.len(), 1, "{:?}", told.verified.damage);
     let lost = &told.verified.damage[0].0;
-    let store = Local::open_local(&restored.env(), small()).unwrap();
+    let store = LocalStore::open_local(&restored.env(), small()).unwrap();
     for (key, known) in &filled.acknowledged {
         if key != lost {
             assert_eq!(read_bodies(&store, key), known[..]);
@@ -601,12 +602,12 @@ fn a_backup_fails_if_its_segments_are_deleted_on_a_full_disk() {
             (0..9).for_each(|_| filled.append("s1"));
             assert!(filled.store.flush().is_err(), "there is no room");
             for name in filled.names.clone() {
-                let gone = Change { discard: true, ..Change::default() };
+                let gone = SessionUpdate { discard: true, ..SessionUpdate::default() };
                 runtime().block_on(filled.store.change(&key(&name), gone)).unwrap();
             }
         }
     });
     let error = made.expect_err("it lacks what was deleted to make room");
     assert!(error.contains("make the backup again"), "{error}");
-    assert!(matches!(to.restore(&Sim::new(30)), Err(NoBackup::Manifest(_))));
+    assert!(matches!(to.restore(&Sim::new(30)), Err(BackupError::Manifest(_))));
 }

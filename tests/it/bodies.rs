@@ -17,7 +17,7 @@ use sessionlog::{
     log::RecordBody,
     store::{
         Maintain, NewSession, Store, StoreResult,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Call, Fault, Op, SeededEntropy, Sim};
@@ -135,12 +135,13 @@ impl Life {
     }
 
     /// Opens the store; returns `None` if a planned fault occurred meanwhile.
-    fn open(&self) -> Option<Arc<Local>> {
+    fn open(&self) -> Option<Arc<LocalStore>> {
         let strikes = self.sim.strikes();
         let mut env = self.sim.env();
         env.storage = self.witness.before(env.storage);
         // In plaintext no block is compressed, so that a body is stored verbatim.
-        let opened = Local::open_local(&env, Options { compression: self.encrypted, ..TINY });
+        let opened =
+            LocalStore::open_local(&env, StoreOptions { compression: self.encrypted, ..TINY });
         match opened {
             Ok(store) => Some(Arc::new(store)),
             Err(error) => {
@@ -171,7 +172,7 @@ impl Life {
     }
 
     /// Prepares an append of new events, or again of those that were not acknowledged.
-    fn append(&mut self, store: &Arc<Local>) -> Option<Arrival> {
+    fn append(&mut self, store: &Arc<LocalStore>) -> Option<Arrival> {
         let doubtful = |(number, (first, _)): (usize, &(usize, usize))| {
             let event = &self.events[*first];
             let again = event.body == Body::InDoubt && self.sessions.contains(&event.session);
@@ -202,7 +203,7 @@ impl Life {
 
     /// Prepares a redaction: of an event that was sent more than once, if one exists; a new one if
     /// the caller requests it.
-    fn redact(&mut self, store: &Arc<Local>, new: bool) -> Option<Arrival> {
+    fn redact(&mut self, store: &Arc<LocalStore>, new: bool) -> Option<Arrival> {
         let there = |event: &Event| self.sessions.contains(&event.session);
         let may = |event: &Event| match event.body {
             Body::Kept => there(event),
@@ -222,7 +223,7 @@ impl Life {
     }
 
     /// Runs other callers and the committer thread concurrently with the next request.
-    fn run_concurrent_callers(&mut self, store: &Arc<Local>) {
+    fn run_concurrent_callers(&mut self, store: &Arc<LocalStore>) {
         let mut within: Vec<Arrival> = Vec::new();
         for _ in 0..self.below(3) {
             let redacts = self.below(2) == 0;
@@ -236,7 +237,7 @@ impl Life {
         for _ in 0..self.below(5) {
             let idle = Arc::clone(store);
             let idle = async move {
-                idle.idle();
+                idle.write_idle_watermark();
                 Answer::Idle
             };
             let idles = self.below(3) == 0;
@@ -261,7 +262,7 @@ impl Life {
         }
     }
 
-    async fn erase(&mut self, store: &Local) -> StoreResult<()> {
+    async fn erase(&mut self, store: &LocalStore) -> StoreResult<()> {
         let Some(session) = self.any().filter(|_| self.below(6) == 0) else { return Ok(()) };
         self.sessions.retain(|one| *one != session);
         store.erase(&key(&session)).await?;
@@ -272,7 +273,7 @@ impl Life {
     }
 
     /// Creates a session if few exist.
-    async fn create(&mut self, store: &Local) {
+    async fn create(&mut self, store: &LocalStore) {
         if self.sessions.len() < 3 {
             let name = key(&format!("s{}", self.created));
             self.created += 1;
@@ -283,7 +284,7 @@ impl Life {
     }
 
     /// Sends one request, concurrently with those of others.
-    async fn step(&mut self, store: &Arc<Local>) {
+    async fn step(&mut self, store: &Arc<LocalStore>) {
         self.create(store).await;
         if self.below(2) == 0 {
             self.run_concurrent_callers(store);
@@ -304,7 +305,7 @@ impl Life {
             }
             9 | 10 => drop(store.flush()),
             11 => drop(store.flush_under_load()),
-            12 => store.idle(),
+            12 => store.write_idle_watermark(),
             13 => self.sim.clock().advance(Duration::from_secs(self.dice.next() % 100)),
             14 => drop(self.erase(store).await),
             _ => (0..2).for_each(|_| drop(store.flush())),
@@ -506,10 +507,10 @@ fn with(sim: &Sim, n: usize) -> Vec<String> {
     sim.files().into_iter().filter(has).collect()
 }
 
-fn open_plaintext(sim: &Sim, witness: &Arc<Witness>) -> Arc<Local> {
+fn open_plaintext(sim: &Sim, witness: &Arc<Witness>) -> Arc<LocalStore> {
     let mut env = sim.env();
     env.storage = witness.before(env.storage);
-    Arc::new(Local::open_local(&env, Options { compression: false, ..TINY }).unwrap())
+    Arc::new(LocalStore::open_local(&env, StoreOptions { compression: false, ..TINY }).unwrap())
 }
 
 /// One call of a redaction fails, or the machine crashes there; the redaction is retried until it

@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessionlog::client::Request;
+use sessionlog::client::HttpRequest;
 
 use crate::{
     newcomer::lost_events_are_told_in_their_place,
@@ -149,7 +149,7 @@ fn json_output_equals_the_http_response() {
     let client = server.client();
     let get = |path: &str| {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(client.json(Request::get(path))).unwrap()
+        runtime.block_on(client.json(HttpRequest::get(path))).unwrap()
     };
     assert_eq!(place.run(&["sessions", "--json"]).json(), get("/v1/sessions"));
     assert_eq!(place.run(&["show", "trip", "--json"]).json(), get("/v1/sessions/trip"));
@@ -259,7 +259,7 @@ fn conversations_are_imported_once_and_exported_unchanged() {
     assert!(place.events("ghent-walk").iter().all(|event| event["origin"] == "import"));
     let back = place.run(&["export", "ghent-walk", "--format", "openai"]).json();
     assert_eq!(back, serde_json::from_str::<Value>(&sample).unwrap());
-    let request = Request::get("/v1/sessions/ghent-walk/export").query("format", "openai");
+    let request = HttpRequest::get("/v1/sessions/ghent-walk/export").query("format", "openai");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let through_http = runtime.block_on(place.serve().client().json(request)).unwrap();
     assert_eq!(through_http["messages"], back["messages"]);
@@ -671,7 +671,7 @@ fn files_below(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
 }
 
 #[test]
-fn a_held_session_is_kept_and_the_retention_report_is_accurate() {
+fn a_held_session_is_not_deleted_and_the_retention_report_lists_no_next_action() {
     let place = with_trip();
     place.run(&["hold", "trip"]).ok();
     let refused = place.run(&["delete", "trip", "--yes", "--json"]);

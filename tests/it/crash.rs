@@ -5,7 +5,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sessionlog::store::{Maintain, Store, local::Local};
+use sessionlog::store::{Maintain, Store, local::LocalStore};
 use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::{
@@ -164,7 +164,7 @@ fn complete_frames_after_a_torn_frame_are_never_recovered() {
 /// there was such a call.
 async fn check_torn_copies(seed: u64, call: Option<u64>) -> (usize, bool) {
     let sim = Sim::new(seed);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch([event("{}")])).await.unwrap();
     sim.fail_next(Op::Write, Fault::PowerLoss, false);
@@ -175,12 +175,12 @@ async fn check_torn_copies(seed: u64, call: Option<u64>) -> (usize, bool) {
     if let Some(call) = call {
         let before = sim.strikes();
         sim.fail_call(sim.calls() + call, Fault::PowerLoss, false);
-        drop(Local::open_local(&sim.env(), small()));
+        drop(LocalStore::open_local(&sim.env(), small()));
         fell = sim.strikes() > before;
         sim.heal();
         sim.power_loss();
     }
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     sim.power_loss();
     let journal = sim.files().into_iter().filter(|path| path.starts_with("journal/"));
     let journal: Vec<_> = journal.filter_map(|path| sim.read_durable(&path)).collect();
@@ -278,13 +278,13 @@ fn a_full_disk_rejects_appends_until_space_is_freed() {
 fn a_second_owner_is_rejected_while_the_first_runs() {
     let sim = Sim::new(1);
     runtime().block_on(async {
-        let first = Local::open(&sim.env(), small()).unwrap();
-        let second = Local::open(&sim.env(), small()).err();
+        let first = LocalStore::open(&sim.env(), small()).unwrap();
+        let second = LocalStore::open(&sim.env(), small()).err();
         let owned = sessionlog::store::local::OpenError::Owned;
         assert_eq!(second.map(|error| error.to_string()), Some(owned.to_string()));
         sim.kill();
         drop(first);
-        assert!(Local::open(&sim.env(), small()).is_ok(), "a dead owner holds nothing");
+        assert!(LocalStore::open(&sim.env(), small()).is_ok(), "a dead owner holds nothing");
     });
 }
 

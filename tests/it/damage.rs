@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sessionlog::{
     event::Position,
-    store::{Store, StoreError, local::Local},
+    store::{Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::{SeededEntropy, Sim};
 
@@ -147,7 +147,7 @@ fn generations(bytes: &[u8]) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn the_image_has_every_kind_of_file_to_damage() {
+async fn the_image_to_damage_has_every_kind_of_file() {
     for (seed, encrypted) in [(3, false), (3, true), (12, true)] {
         let image = Image::of(seed, encrypted).await;
         let nothing = Damage { told: "nothing".to_owned(), changes: BTreeMap::new() };
@@ -407,7 +407,7 @@ async fn keys_lost_from_both_files_are_reported_and_no_other_session_is_affected
 #[tokio::test]
 async fn a_loss_found_at_one_start_is_reported_at_every_later_start() {
     let sim = Sim::new(9);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in ["hurt", "other"] {
         create(&store, session).await;
         append(&store, &key(session), batch([event("{\"n\":0}")])).await.unwrap();
@@ -422,7 +422,7 @@ async fn a_loss_found_at_one_start_is_reported_at_every_later_start() {
     let at = journal.windows(5).position(|bytes| bytes == b"words").unwrap();
     sim.flip("journal/0", at as u64, 0);
     for start in 0..4 {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         let info = store.info(&key("hurt")).await.unwrap();
         assert_eq!((info.tail, info.damage.len()), (Position(2), 1), "start {start}");
         let refused = append(&store, &key("hurt"), batch([event("{}")])).await;

@@ -3,7 +3,7 @@
 
 use sessionlog::{
     event::SessionKey,
-    store::{Change, Store, StoreError, StoreResult, local::Local},
+    store::{SessionUpdate, Store, StoreError, StoreResult, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -12,19 +12,19 @@ use crate::{
     nth::cases,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 async fn delete(store: &dyn Store, key: &SessionKey) -> StoreResult<()> {
-    store.change(key, Change { discard: true, ..Change::default() }).await.map(drop)
+    store.change(key, SessionUpdate { discard: true, ..SessionUpdate::default() }).await.map(drop)
 }
 
 fn body(n: usize) -> String {
     format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(40))
 }
 
-async fn fill(store: &Local, session: &str, count: usize) {
+async fn fill(store: &LocalStore, session: &str, count: usize) {
     create(store, session).await;
     for n in 0..count {
         append(store, &key(session), batch([event(&body(n))])).await.unwrap();
@@ -35,7 +35,7 @@ async fn fill(store: &Local, session: &str, count: usize) {
 }
 
 /// Creates two sessions with segments and pending frames; returns the files of `gone`.
-async fn create_two_sessions(sim: &Sim) -> (Local, Vec<String>) {
+async fn create_two_sessions(sim: &Sim) -> (LocalStore, Vec<String>) {
     let store = open(sim);
     fill(&store, "stays", 20).await;
     let before = sim.files();
@@ -78,7 +78,7 @@ async fn a_deleted_session_frees_its_bytes_once_both_settled_files_record_it() {
     }
 }
 
-fn open_after(sim: &Sim, start: usize) -> Local {
+fn open_after(sim: &Sim, start: usize) -> LocalStore {
     if start == 1 {
         sim.kill()
     } else {
@@ -129,7 +129,7 @@ async fn a_crashed_deletion_leaves_no_file_and_does_not_restore_the_session() {
 }
 
 /// Creates sessions until the disk is full; returns their number.
-async fn fill_up(sim: &Sim, store: &Local) -> usize {
+async fn fill_up(sim: &Sim, store: &LocalStore) -> usize {
     let mut count = 0;
     loop {
         let name = format!("s{count}");

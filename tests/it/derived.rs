@@ -8,8 +8,9 @@ use sessionlog::{
     env::Env,
     event::{EventId, Position, Range, Scope, SessionKey},
     store::{
-        Change, Derived, DerivedName, HeldEvents, Maintain, Moved, Moves, NewSession, Since, Store,
-        StoreError, StoreResult, Survival, derived::LABEL_BYTES_MAX, local::Local,
+        ChangedSession, ChangedSessions, ChangesSeen, Derived, DerivedName, HeldEvents, Maintain,
+        NewSession, SessionUpdate, Store, StoreError, StoreResult, Survival,
+        derived::LABEL_BYTES_MAX, local::LocalStore,
     },
 };
 use sessionlog_sim::{Call, Fault, Op, Sim};
@@ -27,10 +28,11 @@ use crate::{
 const CANARY: &str = "canary-3e9d02b7aa";
 
 /// Returns every changed session, and the point after them.
-async fn changed(store: &dyn Store, mut since: Since) -> (Vec<Moved>, Since) {
+async fn changed(store: &dyn Store, mut since: ChangesSeen) -> (Vec<ChangedSession>, ChangesSeen) {
     let mut sessions = Vec::new();
     loop {
-        let Moves { sessions: mut some, since: next, more } = store.moved(since, 2).await.unwrap();
+        let ChangedSessions { sessions: mut some, since: next, more } =
+            store.list_changes(since, 2).await.unwrap();
         sessions.append(&mut some);
         since = next;
         if !more {
@@ -41,14 +43,14 @@ async fn changed(store: &dyn Store, mut since: Since) -> (Vec<Moved>, Since) {
 }
 
 /// Returns the current entry of a session.
-async fn current_entry(store: &dyn Store, session: &str) -> Moved {
-    let (sessions, _) = changed(store, Since::default()).await;
+async fn current_entry(store: &dyn Store, session: &str) -> ChangedSession {
+    let (sessions, _) = changed(store, ChangesSeen::default()).await;
     sessions.into_iter().find(|one| one.key == key(session)).unwrap()
 }
 
 /// Returns a range of a session as a derived file refers to it.
 async fn held(store: &dyn Store, session: &str, from: u64, to: u64) -> HeldEvents {
-    let Moved { key, hash, rewritten, .. } = current_entry(store, session).await;
+    let ChangedSession { key, hash, rewritten, .. } = current_entry(store, session).await;
     HeldEvents { key, hash, range: Range::new(Position(from), Position(to)), rewritten }
 }
 
@@ -59,7 +61,7 @@ async fn fill(store: &dyn Store, session: &str) {
 }
 
 fn names(store: &dyn Store) -> BTreeSet<DerivedName> {
-    store.derived().unwrap().into_iter().map(|file| file.name).collect()
+    store.list_derived().unwrap().into_iter().map(|file| file.name).collect()
 }
 
 fn read_derived(store: &dyn Store, name: DerivedName) -> Option<Vec<u8>> {
@@ -78,12 +80,12 @@ fn is_outdated(put: &StoreResult<DerivedName>) -> bool {
 async fn a_derived_file_is_listed_opened_and_dropped() {
     on_every_engine(async |store, _| {
         fill(store, "s").await;
-        assert_eq!(store.derived().unwrap(), []);
+        assert_eq!(store.list_derived().unwrap(), []);
         let holds = vec![held(store, "s", 0, 2).await, held(store, "s", 3, 4).await];
         let first = store.put_derived(b"a", holds.clone(), b"bytes").await.unwrap();
         let second = store.put_derived(b"", Vec::new(), b"").await.unwrap();
         assert_eq!(names(store), BTreeSet::from([first, second]));
-        let listed = store.derived().unwrap();
+        let listed = store.list_derived().unwrap();
         let file = listed.iter().find(|file| file.name == first).unwrap();
         assert_eq!((&file.label[..], &file.holds[..], file.bytes), (&b"a"[..], &holds[..], 5));
         assert_eq!(read_derived(store, first).as_deref(), Some(&b"bytes"[..]));
@@ -124,7 +126,7 @@ async fn derived_files_of_removed_or_unknown_events_are_rejected_and_removed() {
         assert_eq!(held(store, "s", 0, 2).await.rewritten, 1);
         let anew = put(&held(store, "s", 0, 2).await).await.unwrap();
         fork(store, "s", 4, "child").await.unwrap();
-        let gone = Change { delete: true, ..Change::default() };
+        let gone = SessionUpdate { delete: true, ..SessionUpdate::default() };
         store.change(&key("s"), gone).await.unwrap();
         assert_eq!(names(store), BTreeSet::from([behind, other, anew]), "it can be restored");
         store.erase(&key("s")).await.unwrap();
@@ -136,16 +138,16 @@ async fn derived_files_of_removed_or_unknown_events_are_rejected_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_changed_sessions_are_returned_since_a_given_point() {
+async fn a_change_query_returns_only_sessions_changed_since_its_position() {
     on_every_engine(async |store, _| {
-        let ids = |found: &[Moved]| -> Vec<String> {
+        let ids = |found: &[ChangedSession]| -> Vec<String> {
             found.iter().map(|one| one.key.session.to_string()).collect()
         };
-        let mut watch = store.moved_watch();
+        let mut watch = store.watch_changes();
         for session in ["a", "b", "c", "d"] {
             fill(store, session).await;
         }
-        let (all, since) = changed(store, Since::default()).await;
+        let (all, since) = changed(store, ChangesSeen::default()).await;
         assert_eq!(ids(&all), ["a", "b", "c", "d"]);
         assert!(all.iter().all(|one| (one.tail, one.rewritten) == (Position(4), 0)));
         let (none, since) = changed(store, since).await;
@@ -160,7 +162,7 @@ async fn only_changed_sessions_are_returned_since_a_given_point() {
         assert_eq!((found[0].tail, found[0].survival), (Position(5), Survival::Alive));
         assert_eq!((found[1].base, found[1].tail), (Position(2), Position(2)));
         store.redact(&key("c"), &EventId::new("c-0").unwrap()).await.unwrap();
-        let gone = Change { delete: true, ..Change::default() };
+        let gone = SessionUpdate { delete: true, ..SessionUpdate::default() };
         store.change(&key("b"), gone).await.unwrap();
         store.erase(&key("d")).await.unwrap();
         let (found, since) = changed(store, since).await;
@@ -168,7 +170,7 @@ async fn only_changed_sessions_are_returned_since_a_given_point() {
         let wanted = [(0, Survival::Deleted), (1, Survival::Alive), (u64::MAX, Survival::Erased)];
         assert_eq!((ids(&found).concat(), &told[..]), ("bcd".to_owned(), &wanted[..]));
         assert_eq!(changed(store, since).await.0, []);
-        let all = changed(store, Since::default()).await.0;
+        let all = changed(store, ChangesSeen::default()).await.0;
         assert_eq!(ids(&all), ["a", "b", "c", "d", "e"], "from the beginning");
     })
     .await;
@@ -187,9 +189,9 @@ fn evicted_sessions_are_returned_although_some_are_loaded_and_evicted_meanwhile(
         store.close().await;
         drop(store);
         let store = open(&sim);
-        let (mut found, mut since, mut more) = (BTreeSet::new(), Since::default(), true);
+        let (mut found, mut since, mut more) = (BTreeSet::new(), ChangesSeen::default(), true);
         while more {
-            let moves = store.moved(since, 1).await.unwrap();
+            let moves = store.list_changes(since, 1).await.unwrap();
             (since, more) = (moves.since, moves.more);
             found.extend(moves.sessions.iter().map(|one| one.key.session.to_string()));
             let last = moves.sessions.last().map(|one| one.key.session.to_string());
@@ -205,8 +207,8 @@ fn evicted_sessions_are_returned_although_some_are_loaded_and_evicted_meanwhile(
 
 // -- on the disk -------------------------------------------------------------------------------
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Returns the files that contain a text, as the device has them.
@@ -225,7 +227,7 @@ fn body() -> Vec<u8> {
 }
 
 /// Creates a store with two sessions, a file derived from both, and one from the second alone.
-async fn store_with_derived_files(sim: &Sim) -> (Local, [DerivedName; 2]) {
+async fn store_with_derived_files(sim: &Sim) -> (LocalStore, [DerivedName; 2]) {
     let store = open(sim);
     fill(&store, "gone").await;
     create(&store, "stays").await;
@@ -244,7 +246,7 @@ fn derived_files_survive_every_stop_and_are_encrypted_with_the_store() {
         let sim = machine(90, encrypted);
         runtime().block_on(async {
             let (mut store, [both, other]) = store_with_derived_files(&sim).await;
-            let listed = store.derived().unwrap();
+            let listed = store.list_derived().unwrap();
             assert_eq!(files_containing(&sim, CANARY).is_empty(), encrypted);
             for clean in [false, true] {
                 if clean {
@@ -254,7 +256,7 @@ fn derived_files_survive_every_stop_and_are_encrypted_with_the_store() {
                 }
                 drop(store);
                 store = open(&sim);
-                assert_eq!(store.derived().unwrap(), listed);
+                assert_eq!(store.list_derived().unwrap(), listed);
                 assert!(read_derived(&store, both) == Some(body()));
                 assert_eq!(read_derived(&store, other).as_deref(), Some(&b"other"[..]));
             }
@@ -375,7 +377,7 @@ fn interrupt_removal(encrypted: bool, erases: bool, case: Option<Nth>) -> u64 {
     let sim = machine(93, encrypted);
     runtime().block_on(async {
         let (store, [both, other]) = store_with_derived_files(&sim).await;
-        let take = async |store: &Local| match erases {
+        let take = async |store: &LocalStore| match erases {
             true => store.erase(&key("gone")).await,
             false => {
                 let mut taken = Ok(());
@@ -432,7 +434,7 @@ fn a_reclaimed_session_is_in_no_derived_file() {
         let sim = machine(94, encrypted);
         runtime().block_on(async {
             let (store, [_, other]) = store_with_derived_files(&sim).await;
-            let gone = Change { discard: true, ..Change::default() };
+            let gone = SessionUpdate { discard: true, ..SessionUpdate::default() };
             store.change(&key("gone"), gone).await.unwrap();
             (0..3).for_each(|_| store.flush().unwrap());
             assert_eq!(names(&store), BTreeSet::from([other]));
@@ -499,7 +501,7 @@ fn an_erasure_waits_for_a_reader_and_hides_the_file_from_others() {
 
 /// Redacts an event of the session `gone` on a separate thread.
 fn spawn_redaction(
-    store: &Arc<Local>,
+    store: &Arc<LocalStore>,
     event: &'static str,
 ) -> std::thread::JoinHandle<StoreResult<Option<Position>>> {
     let store = Arc::clone(store);
@@ -524,7 +526,7 @@ fn a_redaction_waiting_for_a_reader_does_not_block_other_calls() {
             }
             let open = store.open_derived(both).unwrap();
             let redacted = spawn_redaction(&store, "gone-1");
-            while !open.is_hurt() {
+            while !open.has_read_error() {
                 assert!(!redacted.is_finished(), "it waits for a reader that it does not ask");
                 std::thread::yield_now();
             }
@@ -539,7 +541,7 @@ fn a_redaction_waiting_for_a_reader_does_not_block_other_calls() {
             store.erase(&away).await.unwrap();
             let one = EventId::new("1").unwrap();
             store.redact(&key("elsewhere"), &one).await.unwrap();
-            let gone = Change { discard: true, ..Change::default() };
+            let gone = SessionUpdate { discard: true, ..SessionUpdate::default() };
             store.change(&key("elsewhere"), gone).await.unwrap();
             store.flush().unwrap();
             assert!(!redacted.is_finished(), "it answers only when the bytes are gone");
@@ -562,7 +564,7 @@ fn a_derived_file_is_discarded_if_its_events_are_redacted_while_it_is_written() 
             drop(store);
             let gated = Gated::new(sim.env().storage, "derived/", Gate::Up);
             let env = Env { storage: gated.clone(), ..sim.env() };
-            let store = Arc::new(Local::open_local(&env, small()).unwrap());
+            let store = Arc::new(LocalStore::open_local(&env, small()).unwrap());
             let holds = vec![held(&*store, "gone", 0, 4).await];
             gated.set(Gate::Down);
             let making = Arc::clone(&store);
@@ -597,7 +599,7 @@ fn a_dropped_derived_file_stays_readable_until_its_last_reader_closes_it() {
         store.drop_derived(both).await.unwrap();
         assert_eq!(names(&store), BTreeSet::from([other]));
         store.flush().unwrap();
-        assert!(!open.is_hurt() && open.bytes() == body(), "nothing of it was taken away");
+        assert!(!open.has_read_error() && open.bytes() == body(), "nothing of it was taken away");
         assert!(sim.read_durable(&format!("derived/{both}")).is_some(), "its reader has it");
         drop(open);
         store.flush().unwrap();
@@ -696,10 +698,10 @@ fn a_scrub_drops_an_open_derived_file_that_became_damaged() {
             let (store, [both, other]) = store_with_derived_files(&sim).await;
             let open = store.open_derived(both).unwrap();
             store.scrub();
-            assert!(!open.is_hurt());
+            assert!(!open.has_read_error());
             sim.flip(&format!("derived/{both}"), 50_000, 3);
             store.scrub();
-            assert!(open.is_hurt(), "its readers begin anew");
+            assert!(open.has_read_error(), "its readers begin anew");
             drop(open);
             assert_eq!(
                 (read_derived(&store, both), names(&store)),
@@ -727,13 +729,13 @@ fn a_store_without_derived_files_does_not_touch_the_disk_for_them() {
                     "erased" => store.erase(&key(&name)).await.unwrap(),
                     "redacted" => drop(store.redact(&key(&name), &id).await.unwrap()),
                     _ => {
-                        let gone = Change { discard: true, ..Change::default() };
+                        let gone = SessionUpdate { discard: true, ..SessionUpdate::default() };
                         drop(store.change(&key(&name), gone).await.unwrap());
                     }
                 }
             }
             store.flush().unwrap();
-            assert_eq!(store.derived().unwrap(), []);
+            assert_eq!(store.list_derived().unwrap(), []);
             drop(store);
             sim.kill();
         }

@@ -15,8 +15,8 @@ use sessionlog::{
         segment::SegmentHeader,
     },
     store::{
-        Change, Maintain, NewSession, Store,
-        local::{KeyProblem, Local, OpenError, Options},
+        Maintain, NewSession, SessionUpdate, Store,
+        local::{KeyProblem, LocalStore, OpenError, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, SeededEntropy, Sim};
@@ -46,7 +46,7 @@ fn durable_files(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
 }
 
 fn open_error_name(sim: &Sim) -> String {
-    match Local::open_local(&sim.env(), small()) {
+    match LocalStore::open_local(&sim.env(), small()) {
         Err(OpenError::Key { problem }) => match problem {
             KeyProblem::Missing { .. } => "missing".to_owned(),
             KeyProblem::Wrong { .. } => "wrong".to_owned(),
@@ -72,7 +72,7 @@ fn a_wrong_missing_or_unexpected_master_key_changes_no_byte() {
             let sim = Sim::new(5);
             sim.set_keys(made.clone());
             runtime().block_on(async {
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 create(&store, "s").await;
                 append(&store, &key("s"), batch([event("{}")])).await.unwrap();
                 if clean {
@@ -89,7 +89,7 @@ fn a_wrong_missing_or_unexpected_master_key_changes_no_byte() {
             sim.kill();
             sim.set_keys(made.clone());
             runtime().block_on(async {
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 assert_eq!(events_of(&store, &key("s")).await.len(), 1);
             });
         }
@@ -107,7 +107,7 @@ impl Canaries {
     }
 }
 
-async fn write_canaries(store: &Local, canaries: &mut Canaries, round: usize) {
+async fn write_canaries(store: &LocalStore, canaries: &mut Canaries, round: usize) {
     let scope = Scope {
         tenant: TenantId::new(&canaries.next("tenant")).unwrap(),
         user: UserId::new(&canaries.next("user")).unwrap(),
@@ -133,7 +133,7 @@ async fn write_canaries(store: &Local, canaries: &mut Canaries, round: usize) {
     store.create(&scope, new).await.unwrap();
     let session = SessionKey { scope, session: id };
     let title = Some(Some(canaries.next("renamed")));
-    store.change(&session, Change { title, ..Change::default() }).await.unwrap();
+    store.change(&session, SessionUpdate { title, ..SessionUpdate::default() }).await.unwrap();
     for _ in 0..4 + round {
         let body = canaries.next("later").repeat(30);
         append(store, &session, batch([event(&body)])).await.unwrap();
@@ -149,8 +149,8 @@ fn no_client_data_is_on_disk_in_plaintext() {
         for round in 0..6 {
             runtime().block_on(async {
                 // A search would not find a compressed text.
-                let options = Options { compression: false, ..small() };
-                let store = Local::open_local(&sim.env(), options).unwrap();
+                let options = StoreOptions { compression: false, ..small() };
+                let store = LocalStore::open_local(&sim.env(), options).unwrap();
                 for session in 0..3 {
                     write_canaries(&store, &mut canaries, session * round).await;
                     if session == round % 3 {
@@ -159,7 +159,7 @@ fn no_client_data_is_on_disk_in_plaintext() {
                 }
                 match round % 3 {
                     0 => store.close().await,
-                    1 => store.idle(),
+                    1 => store.write_idle_watermark(),
                     // A read copies a damaged segment to quarantine.
                     _ => {
                         store.flush().unwrap();
@@ -215,7 +215,7 @@ fn frames(path: &str, bytes: &[u8]) -> Vec<(u64, FrameHeader, Bytes)> {
 pub async fn nonces(seed: u64, lives: u64) -> usize {
     let (sim, mut seen) = (Sim::encrypted(seed), BTreeMap::new());
     for life in 0..lives {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         if life == 0 {
             create(&store, "s").await;
         }
@@ -335,7 +335,7 @@ fn frames_moved_without_the_key_are_detected() {
             let (encrypted, length) = (other.0.encrypted, other.0.length);
             moved[at].0 = FrameHeader { encrypted, length, ..frames[at].0 };
             table.judge(image, "move behind its header", path, &forge_file(bytes, &moved));
-            let own = frames[at].0.encrypted.map(|own| sessionlog::log::Encrypted {
+            let own = frames[at].0.encrypted.map(|own| sessionlog::log::FrameEncryption {
                 nonce: other.0.encrypted.unwrap().nonce,
                 ..own
             });
@@ -406,15 +406,15 @@ fn one_keys_file_is_sufficient_and_a_lost_one_is_rewritten() {
     }
     let sim = Sim::encrypted(9);
     runtime().block_on(async {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "a").await;
         sim.kill();
         sim.remove_durable("keys/0");
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "b").await;
         sim.kill();
         sim.remove_durable("keys/1");
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         for name in ["a", "b"] {
             assert_eq!(events_of(&store, &key(name)).await.len(), 0);
         }
@@ -430,7 +430,7 @@ fn a_clock_that_jumps_by_years_does_not_affect_encryption() {
         runtime().block_on(async {
             let now = sessionlog::event::Timestamp(1_800_000_000_000_000);
             sim.clock().set(now);
-            let mut store = Local::open_local(&sim.env(), small()).unwrap();
+            let mut store = LocalStore::open_local(&sim.env(), small()).unwrap();
             create(&store, "s").await;
             for life in 0..6 {
                 sim.clock().set(if life % 2 == 0 { now.plus_micros(jump) } else { now });
@@ -447,7 +447,7 @@ fn a_clock_that_jumps_by_years_does_not_affect_encryption() {
                 }
                 drop(store);
                 sim.set_keys(Some(with_previous(life + 2, life + 1)));
-                store = Local::open_local(&sim.env(), small()).unwrap();
+                store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 while store.rotate_keys(3).await.unwrap().previous.is_some() {}
                 assert_eq!(events_of(&store, &key("s")).await.len(), usize::from(life) + 1);
                 let verified = store.verify(&key("s").scope, None).await.unwrap();
@@ -464,7 +464,7 @@ fn a_failed_rewrite_of_a_keys_file_leaves_no_temporary_file() {
     let sim = Sim::encrypted(71);
     let left = || sim.files().into_iter().filter(|path| path.ends_with(".new")).count();
     runtime().block_on(async {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "a").await;
         for what in ["a slot", "the file, which is not what it should be"] {
             sim.fail_next(Op::Write, Fault::Full, false);
@@ -480,10 +480,10 @@ fn a_failed_rewrite_of_a_keys_file_leaves_no_temporary_file() {
             let bytes = sim.read_durable(file).unwrap();
             sim.write_durable(&format!("{file}.new"), 0, &bytes);
         }
-        drop(Local::open_local(&sim.env(), small()).unwrap());
+        drop(LocalStore::open_local(&sim.env(), small()).unwrap());
         sim.power_loss();
         assert_eq!(left(), 0, "{:?}", sim.files());
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         assert_eq!(events_of(&store, &key("b")).await, []);
     });
 }

@@ -11,8 +11,8 @@ use sessionlog::{
         SessionKey, TenantId,
     },
     store::{
-        Appended, Fill, Lifetimes, NewSession, Read, Store, StoreResult,
-        local::{Local, Options},
+        AppendResult, FillDirection, Lifetimes, NewSession, ReadRequest, Store, StoreResult,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
@@ -27,8 +27,8 @@ pub struct Engine {
 }
 
 /// Returns options with small files, for short tests of rotation; nothing runs in the background.
-pub fn small() -> Options {
-    Options {
+pub fn small() -> StoreOptions {
+    StoreOptions {
         journal_file_bytes: 32 << 10,
         journal_retained_bytes: 128 << 10,
         segment_bytes_max: 16 << 10,
@@ -51,7 +51,7 @@ pub fn all() -> Vec<Engine> {
     let (encrypted, encrypted_clock) = machine(machine_of.storage);
     let encrypted = encrypted.with_keys(keys);
     let (memory, memory_clock) = machine(Sim::new(1).env().storage);
-    let local = |env: &Env, options| Local::open(env, options).unwrap();
+    let local = |env: &Env, options| LocalStore::open(env, options).unwrap();
     vec![
         Engine {
             name: "model",
@@ -73,7 +73,7 @@ pub fn all() -> Vec<Engine> {
         },
         Engine {
             name: "local, on the real disk",
-            store: local(&real, Options::default()),
+            store: local(&real, StoreOptions::default()),
             clock: real_clock,
             _home: Some(home),
         },
@@ -121,17 +121,21 @@ pub async fn create(store: &dyn Store, session: &str) {
     store.create(&Scope::local(), new).await.unwrap();
 }
 
-pub async fn append(store: &dyn Store, key: &SessionKey, batch: Batch) -> StoreResult<Appended> {
+pub async fn append(
+    store: &dyn Store,
+    key: &SessionKey,
+    batch: Batch,
+) -> StoreResult<AppendResult> {
     store.append(key, batch).await
 }
 
 /// Returns a read of a whole session.
-pub fn everything() -> Read {
-    Read {
+pub fn everything() -> ReadRequest {
+    ReadRequest {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
         events_max: usize::MAX,
         bytes_max: usize::MAX,
-        fill: Fill::Forward,
+        fill: FillDirection::Forward,
         allow_gaps: false,
     }
 }
@@ -143,11 +147,11 @@ pub async fn events_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
 
 /// Reads every intact event of a session, without its gaps.
 pub async fn whole_of(store: &dyn Store, key: &SessionKey) -> Vec<Event> {
-    let read = Read {
+    let read = ReadRequest {
         range: Range::new(Position::ZERO, Position(u64::MAX)),
         events_max: usize::MAX,
         bytes_max: usize::MAX,
-        fill: Fill::Forward,
+        fill: FillDirection::Forward,
         allow_gaps: true,
     };
     store.read(key, read).await.unwrap().events

@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use sessionlog::{
     event::{Position, Range, Scope, SessionId, UserId},
-    store::{Change, Maintain, NewSession, Read, Store, StoreError, local::Local},
+    store::{
+        Maintain, NewSession, ReadRequest, SessionUpdate, Store, StoreError, local::LocalStore,
+    },
 };
 use sessionlog_sim::{Call, Fault, Op, Sim};
 
@@ -21,12 +23,12 @@ const CANARY: &str = "canary-5d1f0c7be2";
 /// Maximum wait before a failed step is retried.
 const HOUR: Duration = Duration::from_secs(3_600);
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Creates two sessions, interleaved in every file.
-async fn fill(sim: &Sim, age: Age) -> Local {
+async fn fill(sim: &Sim, age: Age) -> LocalStore {
     let mut store = open(sim);
     for (name, word) in [("gone", CANARY), ("stays", "other")] {
         let new = NewSession {
@@ -46,7 +48,8 @@ async fn fill(sim: &Sim, age: Age) -> Local {
             store.flush().unwrap();
         }
     }
-    let renamed = Change { title: Some(Some(format!("{CANARY} new"))), ..Change::default() };
+    let renamed =
+        SessionUpdate { title: Some(Some(format!("{CANARY} new"))), ..SessionUpdate::default() };
     store.change(&key("gone"), renamed).await.unwrap();
     match age {
         Age::Journal => {}
@@ -79,7 +82,7 @@ fn files_containing(sim: &Sim, text: &str) -> Vec<String> {
         .collect()
 }
 
-async fn is_gone(store: &Local) -> bool {
+async fn is_gone(store: &LocalStore) -> bool {
     match store.info(&key("gone")).await {
         Err(StoreError::SessionDeleted { .. }) => true,
         Ok(info) => {
@@ -91,7 +94,7 @@ async fn is_gone(store: &Local) -> bool {
     }
 }
 
-async fn check_other_session(store: &Local) {
+async fn check_other_session(store: &LocalStore) {
     assert_eq!(events_of(store, &key("stays")).await.len(), 30);
     assert_eq!(store.info(&key("stays")).await.unwrap().title.as_deref(), Some("other title"));
     let verified = store.verify(&key("stays").scope, None).await.unwrap();
@@ -148,7 +151,8 @@ pub async fn put_back(seed: u64) {
         sim.write_durable(path, 0, bytes);
     }
     let store = open(&sim);
-    let everything = sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
+    let everything =
+        sessionlog::store::ReadRequest { allow_gaps: true, ..crate::engines::everything() };
     if let Ok(slice) = store.read(&key("gone"), everything).await {
         assert_eq!(slice.events, [], "{age:?}");
     }
@@ -171,7 +175,8 @@ fn an_erasure_removes_copies_of_the_session_in_quarantine() {
             sim.flip(path, 500, 3);
         }
         let store = open(&sim);
-        let some = sessionlog::store::Read { allow_gaps: true, ..crate::engines::everything() };
+        let some =
+            sessionlog::store::ReadRequest { allow_gaps: true, ..crate::engines::everything() };
         assert!(store.read(&key("gone"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
         let kept = files_containing(&sim, CANARY);
         assert!(kept.iter().any(|path| path.starts_with("quarantine/")), "{kept:?}");
@@ -186,7 +191,7 @@ fn a_held_session_is_not_erased() {
     let sim = machine(63, true);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
-        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
+        let hold = |hold| SessionUpdate { hold: Some(hold), ..SessionUpdate::default() };
         store.change(&key("gone"), hold(true)).await.unwrap();
         let refused = store.erase(&key("gone")).await;
         assert!(matches!(refused, Err(StoreError::SessionHeld { .. })), "{refused:?}");
@@ -266,9 +271,9 @@ fn an_interrupted_erasure_leaves_a_session_complete_or_erased() {
 }
 
 /// Returns the number of events that a fork returns of those its parent wrote itself.
-async fn count_own_part(store: &Local, leaf: &str) -> Result<usize, StoreError> {
+async fn count_own_part(store: &LocalStore, leaf: &str) -> Result<usize, StoreError> {
     let range = Range::new(Position(1), Position(3));
-    let read = Read { range, ..crate::engines::everything() };
+    let read = ReadRequest { range, ..crate::engines::everything() };
     store.read(&key(leaf), read).await.map(|slice| slice.events.len())
 }
 
@@ -313,7 +318,7 @@ fn interrupt_erasure_between(encrypted: bool, flushed: bool, case: Option<Nth>) 
             assert!(matches!(part, Err(StoreError::PrefixErased { .. })), "{told}: {part:?}");
             for (from, to) in [(0, 1), (3, 4)] {
                 let range = Range::new(Position(from), Position(to));
-                let read = Read { range, ..crate::engines::everything() };
+                let read = ReadRequest { range, ..crate::engines::everything() };
                 let slice = store.read(&key("leaf"), read).await;
                 let slice = slice.unwrap_or_else(|error| panic!("{told}, {from}: {error}"));
                 assert_eq!(slice.events.len(), 1, "{told}, start {start}: {from}..{to}");
@@ -343,7 +348,7 @@ fn an_interrupted_erase_in_a_fork_tree_removes_only_that_session() {
 }
 
 /// Appends far more than the journal may hold to another session, with flushes in between.
-async fn append_to_others(store: &Local, told: &str) {
+async fn append_to_others(store: &LocalStore, told: &str) {
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(3_000));
     for n in 0..90 {
         let appended = append(store, &key("stays"), batch([event(&body)])).await;
@@ -398,8 +403,8 @@ fn a_quarantine_entry_other_than_a_file_is_left_in_place() {
     let (data, outside) = (scratch.path().join("data"), scratch.path().join("outside"));
     std::fs::write(&outside, b"somebody else's").unwrap();
     runtime().block_on(async {
-        let env = sessionlog::env::Env::real(&data).unwrap();
-        let store = Local::open_local(&env, small()).unwrap();
+        let env = sessionlog::env::Env::open(&data).unwrap();
+        let store = LocalStore::open_local(&env, small()).unwrap();
         create(&store, "gone").await;
         let quarantine = data.join("quarantine");
         std::os::unix::fs::symlink(&outside, quarantine.join("link")).unwrap();

@@ -10,8 +10,8 @@ use sessionlog::{
     env::{DirEntry, Env, File, Lock, Storage},
     event::{Batch, Position, Scope},
     store::{
-        Change, Listing, Maintain, NewSession, Store,
-        local::{Local, Options},
+        Listing, Maintain, NewSession, SessionUpdate, Store,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -25,7 +25,7 @@ fn body(n: usize, bytes: usize) -> String {
 }
 
 /// Flushes until nothing is pending, and evicts every idle session.
-fn flush(store: &Local) {
+fn flush(store: &LocalStore) {
     for _ in 0..4 {
         store.flush().unwrap();
     }
@@ -38,7 +38,7 @@ fn files(sim: &Sim, end: &str) -> usize {
 #[tokio::test]
 async fn an_evicted_session_behaves_as_a_loaded_one() {
     let sim = Sim::new(11);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let (mut listed, mut events) = (Vec::new(), Vec::new());
     for n in 0..40_usize {
         let name = format!("s{n}");
@@ -54,11 +54,11 @@ async fn an_evicted_session_behaves_as_a_loaded_one() {
         sim.clock().advance(Duration::from_millis(3));
         match n % 10 {
             1 => {
-                let change = Change { archive: Some(true), ..Change::default() };
+                let change = SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
                 store.change(&key(&name), change).await.unwrap();
             }
             2 => {
-                let change = Change { discard: true, ..Change::default() };
+                let change = SessionUpdate { discard: true, ..SessionUpdate::default() };
                 store.change(&key(&name), change).await.unwrap();
             }
             _ => events.push((name.clone(), events_of(&store, &key(&name)).await)),
@@ -82,7 +82,7 @@ async fn an_evicted_session_behaves_as_a_loaded_one() {
             false => &store,
             true => {
                 sim.kill();
-                &Local::open_local(&sim.env(), small()).unwrap()
+                &LocalStore::open_local(&sim.env(), small()).unwrap()
             }
         };
         for (page, listed) in pages.iter().zip(&listed) {
@@ -103,7 +103,7 @@ async fn an_evicted_session_behaves_as_a_loaded_one() {
 #[tokio::test]
 async fn an_idle_session_is_sealed_once_that_saves_space() {
     let sim = Sim::new(12);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for (name, bytes) in [("tiny", 200), ("small", 2_000)] {
         create(&store, name).await;
         for n in 0..5 {
@@ -128,7 +128,7 @@ async fn an_occasionally_written_session_stays_in_few_segments() {
     let sim = Sim::new(13);
     let mut expected = 0;
     for start in 0..12 {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         if start == 0 {
             create(&store, "s").await;
         }
@@ -149,7 +149,7 @@ async fn an_occasionally_written_session_stays_in_few_segments() {
 #[tokio::test]
 async fn a_clean_stop_seals_every_open_segment() {
     let sim = Sim::new(14);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for n in 0..50 {
         let name = format!("s{n}");
         create(&store, &name).await;
@@ -158,7 +158,7 @@ async fn a_clean_stop_seals_every_open_segment() {
     store.close().await;
     drop(store);
     assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, 50));
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let verified = store.verify(&Scope::local(), None).await.unwrap();
     assert_eq!((verified.sessions, verified.events, verified.damage.len()), (50, 450, 0));
 }
@@ -167,14 +167,15 @@ async fn a_clean_stop_seals_every_open_segment() {
 #[tokio::test]
 async fn an_append_during_sealing_keeps_every_event() {
     let sim = Sim::new(22);
-    let change = || Change { title: Some(Some("another".to_owned())), ..Change::default() };
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let change =
+        || SessionUpdate { title: Some(Some("another".to_owned())), ..SessionUpdate::default() };
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
     flush(&store);
     sim.kill();
     drop(store);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     store.change(&key("s"), change()).await.unwrap();
     store.flush().unwrap();
     sim.clock().advance(LONG);
@@ -184,7 +185,7 @@ async fn an_append_during_sealing_keeps_every_event() {
     assert_eq!(events_of(&store, &key("s")).await.len(), 10);
     sim.power_loss();
     drop(store);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert_eq!(store.recovery().damage, Vec::<String>::new());
     assert_eq!(events_of(&store, &key("s")).await.len(), 10);
     assert_eq!(store.verify(&key("s").scope, None).await.unwrap().damage, []);
@@ -193,7 +194,7 @@ async fn an_append_during_sealing_keeps_every_event() {
 #[tokio::test]
 async fn a_stop_is_clean_although_sealing_fails() {
     let sim = Sim::new(21);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch((0..9).map(|n| event(&body(n, 900))))).await.unwrap();
     flush(&store);
@@ -202,7 +203,7 @@ async fn a_stop_is_clean_although_sealing_fails() {
     store.close().await;
     drop(store);
     assert!(sim.struck() && files(&sim, ".seg") == 1, "{:?}", sim.files());
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert!(store.recovery().clean);
     assert_eq!(events_of(&store, &key("s")).await.len(), 9);
 }
@@ -219,7 +220,7 @@ async fn a_failed_sealing_leaves_sessions_unchanged() {
     ] {
         for count in [1, 40] {
             let sim = Sim::new(15);
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             for n in 0..count {
                 let name = format!("s{n}");
                 create(&store, &name).await;
@@ -243,7 +244,7 @@ async fn a_failed_sealing_leaves_sessions_unchanged() {
             assert_eq!((files(&sim, ".seg"), files(&sim, ".sealed")), (0, count), "{what}");
             sim.power_loss();
             drop(store);
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             let verified = store.verify(&Scope::local(), None).await.unwrap();
             let found = (verified.events, verified.damage.len());
             assert_eq!(found, (9 * count as u64, 0), "{what}");
@@ -254,7 +255,7 @@ async fn a_failed_sealing_leaves_sessions_unchanged() {
 #[tokio::test]
 async fn a_session_that_cannot_be_sealed_does_not_keep_others_open() {
     let sim = Sim::new(23);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for n in 0..3 {
         let name = format!("s{n}");
         create(&store, &name).await;
@@ -277,7 +278,7 @@ async fn a_session_that_cannot_be_sealed_does_not_keep_others_open() {
 #[tokio::test]
 async fn requests_that_change_nothing_do_not_keep_a_session_loaded() {
     let sim = Sim::new(24);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let names = ["retried", "refused", "failed"];
     for name in names {
         create(&store, name).await;
@@ -311,7 +312,7 @@ async fn either_settled_file_is_sufficient_at_every_start() {
         let sim = Sim::new(100 + seed);
         let mut tails = vec![0; 30];
         for round in 0..12_usize {
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             for n in 0..6 {
                 let at = (round * 5 + n * (seed as usize + 1)) % tails.len();
                 let name = format!("s{at}");
@@ -337,7 +338,7 @@ async fn either_settled_file_is_sufficient_at_every_start() {
                         copy.write_durable(path, 0, &bytes);
                     }
                 }
-                let store = Local::open_local(&copy.env(), small()).unwrap();
+                let store = LocalStore::open_local(&copy.env(), small()).unwrap();
                 for (n, tail) in tails.iter().enumerate().filter(|(_, tail)| **tail > 0) {
                     let info = store.info(&key(&format!("s{n}"))).await.unwrap();
                     let what = format!("seed {seed}, round {round}, without {gone}: s{n}");
@@ -352,7 +353,10 @@ async fn either_settled_file_is_sufficient_at_every_start() {
 async fn a_base_of_many_parts_round_trips() {
     let sim = Sim::new(16);
     let long = "x".repeat(500);
-    let store = Local::open_local(&sim.env(), Options { background: false, ..Options::default() });
+    let store = LocalStore::open_local(
+        &sim.env(),
+        StoreOptions { background: false, ..StoreOptions::default() },
+    );
     let store = store.unwrap();
     for n in 0..700 {
         let metadata = (0..16).map(|key| (format!("k{key}"), long.clone())).collect();
@@ -363,7 +367,8 @@ async fn a_base_of_many_parts_round_trips() {
     // Deltas outgrow their base: the next base is rewritten, in both files.
     for round in 0..5 {
         for n in 0..700 {
-            let change = Change { title: Some(Some(format!("{round}"))), ..Change::default() };
+            let change =
+                SessionUpdate { title: Some(Some(format!("{round}"))), ..SessionUpdate::default() };
             store.change(&key(&format!("s{n}")), change).await.unwrap();
         }
         store.flush().unwrap();
@@ -372,7 +377,7 @@ async fn a_base_of_many_parts_round_trips() {
     assert!((5 << 20..20 << 20).contains(&bytes), "a base was written anew: {bytes}");
     store.close().await;
     drop(store);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let page = Listing { limit: 1_000, ..Listing::default() };
     let listed = store.list(&Scope::local(), page).await.unwrap().sessions;
     assert_eq!(listed.len(), 700);
@@ -381,12 +386,12 @@ async fn a_base_of_many_parts_round_trips() {
 }
 
 #[tokio::test]
-async fn an_event_id_is_found_with_or_without_a_table_in_its_segment() {
+async fn an_event_id_resolves_with_or_without_an_id_table_in_its_segment() {
     let sim = Sim::new(18);
     let counts = [("one block", 50), ("two blocks", 70)];
     let session = |name: &str| key(&name.replace(' ', "-"));
     let named = |n: usize| named(&format!("e{n}"), &body(n, 300));
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for (name, count) in counts {
         create(&store, session(name).session.as_str()).await;
         for n in 0..count {
@@ -402,7 +407,7 @@ async fn an_event_id_is_found_with_or_without_a_table_in_its_segment() {
             false => {
                 open.close().await;
                 drop(open);
-                Local::open_local(&sim.env(), small()).unwrap()
+                LocalStore::open_local(&sim.env(), small()).unwrap()
             }
         };
         for (name, count) in counts {
@@ -426,16 +431,17 @@ async fn an_event_id_is_found_with_or_without_a_table_in_its_segment() {
 async fn the_other_settled_file_is_rewritten_after_a_kill_during_a_new_base() {
     let sim = Sim::new(19);
     let long = "x".repeat(500);
-    let options = Options { background: false, ..Options::default() };
-    let store = Local::open_local(&sim.env(), options).unwrap();
+    let options = StoreOptions { background: false, ..StoreOptions::default() };
+    let store = LocalStore::open_local(&sim.env(), options).unwrap();
     for n in 0..150 {
         let metadata = (0..16).map(|key| (format!("k{key}"), long.clone())).collect();
         let id = Some(key(&format!("s{n}")).session);
         let new = NewSession { id, metadata, ..NewSession::default() };
         store.create(&Scope::local(), new).await.unwrap();
     }
-    let retitle = async |store: &Local, n: usize, title: &str| {
-        let change = Change { title: Some(Some(title.to_owned())), ..Change::default() };
+    let retitle = async |store: &LocalStore, n: usize, title: &str| {
+        let change =
+            SessionUpdate { title: Some(Some(title.to_owned())), ..SessionUpdate::default() };
         store.change(&key(&format!("s{n}")), change).await.unwrap();
     };
     let mut based = 0;
@@ -454,13 +460,13 @@ async fn the_other_settled_file_is_rewritten_after_a_kill_during_a_new_base() {
             for file in sim.files() {
                 copy.write_durable(&file, 0, &sim.read_durable(&file).unwrap());
             }
-            let again = Local::open_local(&copy.env(), options).unwrap();
+            let again = LocalStore::open_local(&copy.env(), options).unwrap();
             retitle(&again, 0, "last").await;
             again.flush().unwrap();
             copy.kill();
             drop(again);
             copy.remove_durable(path);
-            let again = Local::open_local(&copy.env(), options).unwrap();
+            let again = LocalStore::open_local(&copy.env(), options).unwrap();
             for n in 0..150 {
                 let title = again.info(&key(&format!("s{n}"))).await.unwrap().title;
                 let wanted = if n == 0 { "last".to_owned() } else { round.to_string() };
@@ -549,13 +555,13 @@ impl Storage for Gated {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_being_loaded_does_not_block_others() {
     let sim = Sim::new(17);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch([event("{}")])).await.unwrap();
     store.close().await;
     drop(store);
     let gated = Gated::new(sim.env().storage, "segments", Gate::Down);
-    let store = Local::open(&Env { storage: gated.clone(), ..sim.env() }, small()).unwrap();
+    let store = LocalStore::open(&Env { storage: gated.clone(), ..sim.env() }, small()).unwrap();
     let reader = tokio::spawn({
         let store = Arc::clone(&store);
         async move { events_of(&*store, &key("s")).await.len() }

@@ -9,8 +9,8 @@ use sessionlog::{
     env::Clock,
     event::{Event, Scope},
     store::{
-        Change, Health, Lifetimes, Maintain, NewSession, Store, StoreError, StoreResult,
-        local::{Local, Options},
+        Health, Lifetimes, Maintain, NewSession, SessionUpdate, Store, StoreError, StoreResult,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -27,18 +27,21 @@ pub const LIMIT: Duration = Duration::from_secs(48 * 3_600);
 pub const GRACE: Duration = Duration::from_secs(24 * 3_600);
 
 /// Returns options with a retention of two days, and a grace of one day.
-pub fn mortal() -> Options {
+pub fn mortal() -> StoreOptions {
     let lifetimes =
         Lifetimes { retention: LIMIT, purge: GRACE, grace: GRACE, ..Lifetimes::DEFAULT };
-    Options { lifetimes, ..small() }
+    StoreOptions { lifetimes, ..small() }
 }
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), mortal()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), mortal()).unwrap()
 }
 
 async fn delete(store: &dyn Store, session: &str) -> StoreResult<()> {
-    store.change(&key(session), Change { discard: true, ..Change::default() }).await.map(drop)
+    store
+        .change(&key(session), SessionUpdate { discard: true, ..SessionUpdate::default() })
+        .await
+        .map(drop)
 }
 
 /// Returns true if the session is unknown.
@@ -47,7 +50,7 @@ async fn is_gone(store: &dyn Store, session: &str) -> bool {
 }
 
 /// Runs days without requests, with the background work of each, until a session is removed.
-async fn until_gone(sim: &Sim, store: &Local, session: &str) {
+async fn until_gone(sim: &Sim, store: &LocalStore, session: &str) {
     for _ in 0..40 {
         if is_gone(store, session).await {
             return;
@@ -232,7 +235,7 @@ async fn a_damaged_session_does_not_expire_until_its_loss_is_accepted() {
 }
 
 /// Appends events: the session has a sealed segment, an open one, and pending frames.
-async fn fill(store: &Local, session: &str) {
+async fn fill(store: &LocalStore, session: &str) {
     create(store, session).await;
     for n in 0..12 {
         let body = format!("\"{n} {}\"", "lorem ipsum ".repeat(150));
@@ -264,7 +267,7 @@ fn hashes(sim: &Sim) -> BTreeSet<String> {
 /// fork is held, and its parent is kept for it.
 struct Story {
     sim: Sim,
-    store: Local,
+    store: LocalStore,
     /// Events of the sessions that are kept.
     kept: Vec<(&'static str, Vec<Event>)>,
     forked: bool,
@@ -285,7 +288,7 @@ impl Story {
             fill(&store, session).await;
             kept.push((session, events_of(&store, &key(session)).await));
         }
-        let hold = Change { hold: Some(true), ..Change::default() };
+        let hold = SessionUpdate { hold: Some(true), ..SessionUpdate::default() };
         store.change(&key("held"), hold.clone()).await.unwrap();
         let before = hashes(&sim);
         for session in ["gone", "deleted"] {
@@ -321,7 +324,7 @@ impl Story {
     }
 
     /// Retries an act until it completes without a crash.
-    async fn act(&mut self, act: impl AsyncFn(&Local) -> StoreResult<()>) {
+    async fn act(&mut self, act: impl AsyncFn(&LocalStore) -> StoreResult<()>) {
         let mut refused = None;
         for _ in 0..3 {
             let (life, strikes) = (self.sim.lives(), self.sim.strikes());
@@ -365,7 +368,7 @@ impl Story {
     async fn let_go(&mut self) {
         let until = self.lived + GRACE + GRACE;
         while self.lived < until {
-            self.act(async |store| store.used(&key("back")).await.map(drop)).await;
+            self.act(async |store| store.use_session(&key("back")).await.map(drop)).await;
             self.advance_and_sweep().await;
             for (session, events) in self.kept.clone() {
                 self.act(async |store| {
@@ -380,7 +383,7 @@ impl Story {
         }
         self.kept.retain(|(session, _)| !matches!(*session, "fork" | "leaf"));
         for session in ["fork", "leaf"] {
-            let release = || Change { hold: Some(false), ..Change::default() };
+            let release = || SessionUpdate { hold: Some(false), ..SessionUpdate::default() };
             self.act(async |store| match store.change(&key(session), release()).await {
                 Err(StoreError::SessionDeleted { .. }) => Ok(()),
                 Err(other) => Err(other),
@@ -400,7 +403,7 @@ impl Story {
             other => other,
         })
         .await;
-        let is_expired = async |store: &Local, session| {
+        let is_expired = async |store: &LocalStore, session| {
             let info = store.info(&key(session)).await;
             matches!(info, Err(StoreError::SessionExpired { .. }))
         };
@@ -411,7 +414,7 @@ impl Story {
         }
         let expired = self.lived;
         assert!(expired >= LIMIT, "too early");
-        let restore = || Change { restore: true, ..Change::default() };
+        let restore = || SessionUpdate { restore: true, ..SessionUpdate::default() };
         self.act(async |store| store.change(&key("back"), restore()).await.map(drop)).await;
         if self.forked {
             fresh.extend([("fork", None), ("leaf", None)]);
@@ -419,7 +422,7 @@ impl Story {
         }
         for (session, went) in &mut fresh {
             while !is_gone(&self.store, session).await {
-                self.act(async |store| store.used(&key("back")).await.map(drop)).await;
+                self.act(async |store| store.use_session(&key("back")).await.map(drop)).await;
                 self.advance_and_sweep().await;
             }
             *went = Some(self.lived);

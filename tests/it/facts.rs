@@ -5,18 +5,18 @@ mod standing;
 
 use serde_json::{Value, json};
 use sessionlog::{
-    import::{Members, Program, Transcript},
-    projection::{Effect, Facts},
+    import::{JsonMembers, Transcript, TranscriptProgram},
+    projection::{EffectFact, Facts},
 };
 
 use crate::views::real;
 
 /// Returns the facts of a transcript.
-fn imported(program: Program, lines: &[Value]) -> Facts {
+fn imported(program: TranscriptProgram, lines: &[Value]) -> Facts {
     let mut transcript = Transcript::new(program);
     let drafts = lines.iter().flat_map(|line| {
         let text = line.to_string();
-        transcript.line(&Members::read(&text).unwrap(), &text, "\n")
+        transcript.process_line(&JsonMembers::read(&text).unwrap(), &text, "\n")
     });
     let texts: Vec<String> = drafts.map(|draft| draft.text).collect();
     folded(&texts)
@@ -29,7 +29,7 @@ fn folded(texts: &[String]) -> Facts {
 }
 
 fn instructions(facts: &Facts) -> Vec<&str> {
-    facts.progress.instructions().whole().map(|word| word.text.as_str()).collect()
+    facts.progress.instructions().recent_instructions().map(|word| word.text.as_str()).collect()
 }
 
 fn plan(facts: &Facts) -> Vec<String> {
@@ -99,7 +99,7 @@ fn only_typed_messages_of_claude_code_are_instructions() {
             "sessionlog kept this:\n<sessionlog trust=\"recorded-data\">\n{}\n</sessionlog>"
         )),
     ]);
-    let facts = imported(Program::ClaudeCode, &lines);
+    let facts = imported(TranscriptProgram::ClaudeCode, &lines);
     let expected =
         ["Add tax to the cart.\nKeep the API as it is.", "yes, the blue one", "And use port 8080"];
     assert_eq!(instructions(&facts), expected);
@@ -133,10 +133,11 @@ fn facts_of_claude_code_are_folded_from_its_transcript() {
         says(used("t7", "mcp__sessionlog__get_research_session", &json!({}))),
         hears(answered("t7", "(in this log already)", false)),
     ]);
-    let facts = imported(Program::ClaudeCode, &lines);
+    let facts = imported(TranscriptProgram::ClaudeCode, &lines);
     assert_eq!(plan(&facts), ["Add tax: in_progress", "Test it: pending"]);
     assert_eq!(files(&facts), ["src/cart.rs"]);
-    let failing: Vec<_> = facts.work.failing().map(|one| (&*one.line, &*one.error)).collect();
+    let failing: Vec<_> =
+        facts.work.failing_commands().map(|one| (&*one.line, &*one.error)).collect();
     let error = "cart::tax: assertion `left == right` failed";
     assert_eq!(failing, [("cargo test 2>&1 | tail -20", error)]);
     let outputs: Vec<_> =
@@ -181,7 +182,7 @@ fn only_typed_messages_of_codex_are_instructions() {
         ("compacted", json!({ "message": "Three mills so far." })),
         user("Use the list of 1901"),
     ]);
-    let facts = imported(Program::Codex, &lines);
+    let facts = imported(TranscriptProgram::Codex, &lines);
     assert_eq!(instructions(&facts), ["Count mills", "Use the list of 1901"]);
 }
 
@@ -231,7 +232,7 @@ fn facts_of_codex_are_folded_from_its_rollout() {
         call("c6", "shell", &json!({ "command": ["cargo", "fmt"] })),
         output("c6", "Exit code: 0\nWall time: 0.1 seconds\nOutput:\n"),
     ]);
-    let facts = imported(Program::Codex, &lines);
+    let facts = imported(TranscriptProgram::Codex, &lines);
     assert_eq!(plan(&facts), ["read: completed", "count: in_progress"]);
     assert_eq!(files(&facts), ["src/mills.py", "notes.md"]);
     let commands: Vec<_> =
@@ -279,7 +280,7 @@ fn writing_calls_of_real_conversations_are_changes_and_reading_calls_are_not() {
                 !reads.iter().any(|read| name.starts_with(read))
             })
             .collect();
-        let effects: Vec<&Effect> = facts.work.effects().collect();
+        let effects: Vec<&EffectFact> = facts.work.effects().collect();
         let names: Vec<&str> = effects.iter().map(|effect| &*effect.tool).collect();
         let expected: Vec<&str> =
             changes.iter().map(|(call, _)| call["name"].as_str().unwrap()).collect();

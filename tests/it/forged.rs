@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     log::FrameHeader,
-    store::{Health, Maintain, Store, local::Local},
+    store::{Health, Maintain, Store, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -275,7 +275,7 @@ fn a_name_with_a_non_minimal_length_encoding_is_the_same_name() {
 /// Creates a stopped store with one session.
 async fn store_of_one() -> Sim {
     let sim = Sim::new(31);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "a").await;
     append(&store, &key("a"), batch([event("{}")])).await.unwrap();
     store.close().await;
@@ -289,7 +289,7 @@ async fn a_file_with_a_non_canonical_number_is_not_a_journal_file() {
     for name in ["007", "+7", "7.new", "00", "4294967295", "4294967296", " 7", "-1"] {
         sim.write_durable(&format!("journal/{name}"), 0, b"theirs");
     }
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert_eq!(store.health(), Health::Ready);
     assert_eq!(store.recovery().damage, Vec::<String>::new());
     append(&store, &key("a"), batch([event("{}")])).await.unwrap();
@@ -302,7 +302,7 @@ async fn a_gap_of_millions_of_journal_files_is_reported_once_and_not_filled() {
         let files = sim.files();
         let first = files.iter().filter(|path| path.starts_with("journal/")).count();
         sim.write_durable(&format!("journal/{number}"), 0, b"");
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         let told = format!("journal/{first} to journal/{} are missing", number - 1);
         // The spare is no longer the last file, and empty.
         let damage = &store.recovery().damage;

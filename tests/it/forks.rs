@@ -9,8 +9,8 @@ use std::sync::Arc;
 use sessionlog::{
     event::{Batch, BatchKey, Event, EventId, Position, Range, Scope, SessionId, Timestamp},
     store::{
-        Change, Fill, ForkPoint, Maintain, NewSession, Read, SessionInfo, Store, StoreError,
-        StoreResult, Survival, local::Local,
+        FillDirection, ForkPoint, Maintain, NewSession, ReadRequest, SessionInfo, SessionUpdate,
+        Store, StoreError, StoreResult, Survival, local::LocalStore,
     },
 };
 use sessionlog_sim::{SeededEntropy, Sim, model::Model};
@@ -48,16 +48,16 @@ async fn words(store: &dyn Store, session: &str) -> Vec<String> {
     events.iter().map(word).collect()
 }
 
-fn change(delete: bool, hold: Option<bool>) -> Change {
-    Change { discard: delete, hold, ..Change::default() }
+fn change(delete: bool, hold: Option<bool>) -> SessionUpdate {
+    SessionUpdate { discard: delete, hold, ..SessionUpdate::default() }
 }
 
 async fn delete(store: &dyn Store, session: &str) {
     store.change(&key(session), change(true, None)).await.unwrap();
 }
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), mortal()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), mortal()).unwrap()
 }
 
 /// Returns the segment files on the disk.
@@ -184,13 +184,15 @@ async fn erasing_a_parent_removes_only_its_events_from_its_forks() {
                 if *range == Range::new(Position(1), Position(3))),
             "{name}: {refused:?}"
         );
-        let part =
-            |from, to| Read { range: Range::new(Position(from), Position(to)), ..everything() };
+        let part = |from, to| ReadRequest {
+            range: Range::new(Position(from), Position(to)),
+            ..everything()
+        };
         for (from, to, count) in [(0, 1, 1), (3, 4, 1), (3, 9, 1)] {
             let slice = store.read(&key("leaf"), part(from, to)).await.unwrap();
             assert_eq!(slice.events.len(), count, "{name}: {from}..{to}");
         }
-        let gaps = Read { allow_gaps: true, ..everything() };
+        let gaps = ReadRequest { allow_gaps: true, ..everything() };
         let slice = store.read(&key("leaf"), gaps).await.unwrap();
         assert_eq!((slice.events.len(), slice.gaps.len()), (2, 1), "{name}");
         assert_eq!(words(store, "beside").await, ["a"], "{name}: it has nothing of it");
@@ -205,7 +207,7 @@ async fn erasing_a_parent_removes_only_its_events_from_its_forks() {
 }
 
 /// Runs days without requests, with the sweeps and flushes of each.
-async fn days(sim: &Sim, store: &Local, count: u32) {
+async fn days(sim: &Sim, store: &LocalStore, count: u32) {
     for _ in 0..count * 4 {
         sim.clock().advance(6 * HOUR);
         store.sweep().await.unwrap();
@@ -408,7 +410,7 @@ fn forks_are_read_while_their_parents_are_written_flushed_sealed_and_deleted() {
     let data = home.path().join("data");
     let disk = Arc::new(sessionlog::env::disk::DataDir::open(&data).unwrap());
     let (env, _) = crate::engines::machine(disk);
-    let store = Arc::new(Local::open_local(&env, small()).unwrap());
+    let store = Arc::new(LocalStore::open_local(&env, small()).unwrap());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).build().unwrap();
     runtime.block_on(async {
         create(&*store, "p0").await;
@@ -449,7 +451,7 @@ fn forks_are_read_while_their_parents_are_written_flushed_sealed_and_deleted() {
 /// same seed sends the same requests.
 struct Twins {
     sim: Sim,
-    local: Local,
+    local: LocalStore,
     model: Model,
     dice: SeededEntropy,
     sessions: Vec<String>,
@@ -461,7 +463,7 @@ impl Twins {
         let sim = machine(seed, seed % 2 == 1);
         let env = sim.env();
         let model = Model::new(env.clock.clone(), Arc::new(SeededEntropy::new(seed)));
-        let local = Local::open_local(&env, small()).unwrap();
+        let local = LocalStore::open_local(&env, small()).unwrap();
         let dice = SeededEntropy::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1);
         Self { sim, local, model, dice, sessions: Vec::new(), ids: 0 }
     }
@@ -537,8 +539,8 @@ impl Twins {
                 }
                 // The lock is released first.
                 let (other, sim) = (Sim::new(1), self.sim.clone());
-                self.local = Local::open_local(&other.env(), small()).unwrap();
-                self.local = Local::open_local(&sim.env(), small()).unwrap();
+                self.local = LocalStore::open_local(&other.env(), small()).unwrap();
+                self.local = LocalStore::open_local(&sim.env(), small()).unwrap();
                 assert_eq!(self.local.recovery().damage, Vec::<String>::new(), "{told}");
             }
             10..=15 => self.read(&session, told).await,
@@ -557,8 +559,9 @@ impl Twins {
         let tail = self.model.info(&key(session)).await.map_or(3, |info| info.tail.0);
         let from = self.below(tail + 1);
         let to = from + self.below(tail + 3 - from);
-        let fill = if self.below(2) == 0 { Fill::Forward } else { Fill::Backward };
-        let read = Read {
+        let fill =
+            if self.below(2) == 0 { FillDirection::Forward } else { FillDirection::Backward };
+        let read = ReadRequest {
             range: Range::new(Position(from), Position(to)),
             events_max: usize::try_from(1 + self.dice.next() / 7 % 8).unwrap(),
             bytes_max: usize::try_from(1 + self.below(3_000)).unwrap(),

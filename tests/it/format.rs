@@ -29,8 +29,8 @@ use sessionlog::{
     env::{Env, MasterKeys, disk::DataDir, secrets::Secret},
     event::{BatchKey, EventType, NewEvent, Origin, Scope, SessionKey, Timestamp},
     store::{
-        Change, Maintain, NewSession, Store, StoreError,
-        local::{Local, OpenError},
+        Maintain, NewSession, SessionUpdate, Store, StoreError,
+        local::{LocalStore, OpenError},
     },
 };
 use sessionlog_sim::{Fault, ManualClock, Op, SeededEntropy, Sim};
@@ -89,25 +89,25 @@ fn sessions() -> [SessionKey; 3] {
     [key("open"), key("sealed"), SessionKey { scope: other_scope(), ..key("journal") }]
 }
 
-fn open(name: &str, directory: &Path) -> (Local, Arc<ManualClock>) {
+fn open(name: &str, directory: &Path) -> (LocalStore, Arc<ManualClock>) {
     let (env, clock) = machine(Arc::new(DataDir::open(directory).unwrap()));
     (free(&env.with_keys(keys_of(name))), clock)
 }
 
 /// Opens a store once its lock is free. A child process that another test just forked holds the
 /// lock until it executes its program.
-fn free(env: &Env) -> Local {
+fn free(env: &Env) -> LocalStore {
     let mut tries = (0..10_000).map(|_| {
         std::thread::yield_now();
-        Local::open_local(env, small())
+        LocalStore::open_local(env, small())
     });
-    let owned = |opened: &Result<Local, OpenError>| matches!(opened, Err(OpenError::Owned));
+    let owned = |opened: &Result<LocalStore, OpenError>| matches!(opened, Err(OpenError::Owned));
     tries.find(|opened| !owned(opened)).expect("it is given up").unwrap()
 }
 
 /// Creates a start with unique random bytes, as on a real machine: a repeated salt would make
 /// frames of an earlier use valid.
-fn open_anew(name: &str, directory: &Path, start: u64) -> Local {
+fn open_anew(name: &str, directory: &Path, start: u64) -> LocalStore {
     let (mut env, _) = machine(Arc::new(DataDir::open(directory).unwrap()));
     env.entropy = Arc::new(SeededEntropy::new(100 + start));
     free(&env.with_keys(keys_of(name)))
@@ -172,7 +172,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
     create(&store, "open").await;
     create(&store, "gone").await;
     append(&store, &key("gone"), batch([event("{}")])).await.unwrap();
-    let delete = Change { discard: true, ..Change::default() };
+    let delete = SessionUpdate { discard: true, ..SessionUpdate::default() };
     store.change(&key("gone"), delete).await.unwrap();
     for n in 0..60 {
         clock.advance(Duration::from_millis(1_500));
@@ -193,11 +193,11 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
         .filter(|(path, _)| path.extension().is_some_and(|end| end == "sealed"))
         .count();
     assert!(seals > 0, "a session of this length has sealed segments");
-    let renamed = Change {
+    let renamed = SessionUpdate {
         title: Some(Some("Renamed".to_owned())),
         metadata: pairs([("dropped", None), ("new", Some("3".to_owned()))]),
         archive: Some(true),
-        ..Change::default()
+        ..SessionUpdate::default()
     };
     store.change(&sealed, renamed).await.unwrap();
     let new = NewSession { id: Some(journal.session.clone()), ..NewSession::default() };
@@ -207,7 +207,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
         append(&store, &journal, batch([varied(n, "late"), event("{}")])).await.unwrap();
         append(&store, &open, batch([varied(100 + n, "late")])).await.unwrap();
     }
-    store.idle();
+    store.write_idle_watermark();
     let said = said(&store).await;
     let gone = store.info(&key("gone")).await;
     assert!(matches!(gone, Err(StoreError::SessionDeleted { .. })), "{gone:?}");
@@ -220,7 +220,7 @@ async fn fill(name: &str, directory: &Path, stop: Stop) -> Value {
 }
 
 /// Appends, then keeps only the first sector of that write.
-async fn tear(directory: &Path, store: &Local) {
+async fn tear(directory: &Path, store: &LocalStore) {
     let before = files(&directory.join("journal"));
     append(store, &key("open"), batch([event(&"lost ".repeat(200))])).await.unwrap();
     for ((path, old), (_, mut new)) in before.iter().zip(files(&directory.join("journal"))) {
@@ -383,7 +383,7 @@ fn a_decoder_written_from_the_document_reads_old_data_directories() {
 }
 
 #[tokio::test]
-async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
+async fn a_decoder_written_from_the_document_reads_a_newly_written_directory() {
     for (name, stop) in STOPS {
         let home = tempfile::tempdir().unwrap();
         let expected = fill(name, home.path(), stop).await;
@@ -422,7 +422,7 @@ async fn a_decoder_written_from_the_document_reads_what_is_written_now() {
 async fn the_decoder_follows_the_journal_past_a_failed_file() {
     for seed in 1..6 {
         let sim = Sim::new(seed);
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         for session in sessions() {
             let new = NewSession { id: Some(session.session.clone()), ..NewSession::default() };
             store.create(&session.scope, new).await.unwrap();

@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
-use sessionlog::store::{Health, Maintain, Store, StoreError, local::Local};
+use sessionlog::store::{Health, Maintain, Store, StoreError, local::LocalStore};
 use sessionlog_sim::{Fault, Op, SeededEntropy, Sim};
 
 use crate::{
@@ -12,8 +12,8 @@ use crate::{
     ledger::Ledger,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn journal_files(sim: &Sim) -> usize {
@@ -30,7 +30,7 @@ fn segments_of(sim: &Sim, before: &[String]) -> String {
 }
 
 /// Creates a store with a flushed session `bad` of one event, whose segments now reject writes.
-async fn store_with_stuck_session(seed: u64) -> (Sim, Local) {
+async fn store_with_stuck_session(seed: u64) -> (Sim, LocalStore) {
     let sim = Sim::new(seed);
     let store = open(&sim);
     let before = sim.files();
@@ -257,7 +257,7 @@ async fn run_random_requests(seed: u64) {
             let names = ledger.sessions();
             match below(12) {
                 0 | 1 => drop(store.flush()),
-                2 => store.idle(),
+                2 => store.write_idle_watermark(),
                 3 if names.len() < 4 => ledger.create(&store, &sizes, crashed).await,
                 _ if names.is_empty() => ledger.create(&store, &sizes, crashed).await,
                 _ => {
@@ -306,7 +306,7 @@ async fn a_damaged_forward_copy_is_reported() {
     for _ in 0..2 {
         store.flush().unwrap();
     }
-    store.idle();
+    store.write_idle_watermark();
     sim.power_loss();
     drop(store);
     let journal = || sim.files().into_iter().filter(|path| path.starts_with("journal/"));

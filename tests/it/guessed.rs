@@ -12,11 +12,11 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use sessionlog::{
-    client::{Client, ClientError, Request},
-    import::{Conversation, Members, Program, Transcript},
+    client::{Client, ClientError, HttpRequest},
+    import::{ConversationIds, JsonMembers, Transcript, TranscriptProgram},
     log::{
         Cipher, KeyNumber, RecordBody, StoreFile,
-        keyring::{KeySlot, Master},
+        keyring::{KeySlot, MasterKey},
     },
 };
 
@@ -63,7 +63,7 @@ impl Store {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    fn try_ask(&self, request: Request) -> Result<Value, ClientError> {
+    fn try_ask(&self, request: HttpRequest) -> Result<Value, ClientError> {
         self.runtime.block_on(async { self.client.json(request).await })
     }
 
@@ -73,11 +73,11 @@ impl Store {
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
-        self.try_ask(asked(Request::post, path).json(body)).unwrap()
+        self.try_ask(asked(HttpRequest::post, path).json(body)).unwrap()
     }
 
     fn get(&self, path: &str) -> Value {
-        self.try_ask(asked(Request::get, path)).unwrap()
+        self.try_ask(asked(HttpRequest::get, path)).unwrap()
     }
 
     fn redact(&self, session: &str, id: &str) -> Value {
@@ -124,7 +124,7 @@ impl Store {
         let store = StoreFile::decode(&fs::read(data.join("STORE")).unwrap()).unwrap().id;
         let bytes: Vec<u8> =
             (0..32).map(|n| u8::from_str_radix(&KEY[2 * n..2 * n + 2], 16).unwrap()).collect();
-        let master = Master::new(&bytes.try_into().unwrap());
+        let master = MasterKey::new(&bytes.try_into().unwrap());
         let slots = fs::read(data.join("keys/0")).unwrap();
         let key = |(number, slot): (usize, &[u8])| {
             let number = KeyNumber(number as u64);
@@ -137,7 +137,7 @@ impl Store {
 }
 
 /// Sends a request for a path with its query.
-fn asked(of: fn(String) -> Request, path: &str) -> Request {
+fn asked(of: fn(String) -> HttpRequest, path: &str) -> HttpRequest {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.fold(of(path.to_owned()), |request, (name, value)| request.query(name, value))
@@ -190,10 +190,11 @@ fn ids_of_redacted_events_do_not_confirm_a_guess_of_their_body() {
         // The id of the same guess if the store's key is unknown.
         let raw = RawValue::from_string(message).unwrap();
         let mut guesses: Vec<String> =
-            Conversation::new().message(&raw).into_iter().map(|draft| draft.id).collect();
-        let members = Members::read(&line).unwrap();
-        let mut transcript = Transcript::new(Program::ClaudeCode);
-        guesses.extend(transcript.line(&members, &line, "").into_iter().map(|draft| draft.id));
+            ConversationIds::new().add_message(&raw).into_iter().map(|draft| draft.id).collect();
+        let members = JsonMembers::read(&line).unwrap();
+        let mut transcript = Transcript::new(TranscriptProgram::ClaudeCode);
+        guesses
+            .extend(transcript.process_line(&members, &line, "").into_iter().map(|draft| draft.id));
         assert_eq!(guesses.len(), 2);
         // Ids of a hook and of a program, in the form of one derived from content.
         let hook = format!("hook_~{}~", blake3::hash(SECRET.as_bytes()).to_hex());
@@ -235,7 +236,7 @@ fn ids_of_redacted_events_do_not_confirm_a_guess_of_their_body() {
         // A reader who sends a guess learns nothing of it either.
         for guess in &guesses {
             let path = format!("/v1/sessions/chat/events?from=event:{guess}&limit=1");
-            let answer = store.try_ask(asked(Request::get, &path));
+            let answer = store.try_ask(asked(HttpRequest::get, &path));
             assert!(answer.is_err(), "{guess}: {answer:?}");
         }
         let store = store.stopped();
@@ -339,7 +340,7 @@ fn assert_unsaid(store: &Store, sessions: &[&str]) {
         }
     }
     for path in paths {
-        let asked = async { store.client.send(asked(Request::get, &path)).await };
+        let asked = async { store.client.send(asked(HttpRequest::get, &path)).await };
         let said = match store.runtime.block_on(asked) {
             Ok(answer) => String::from_utf8_lossy(&answer.body).into_owned(),
             Err(error) => error.to_string(),

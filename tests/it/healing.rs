@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use sessionlog::store::{Store, StoreError, local::Local};
+use sessionlog::store::{Store, StoreError, local::LocalStore};
 use sessionlog_sim::{Fault, Op, Sim};
 
 use crate::engines::{append, batch, create, event, key, small};
@@ -18,7 +18,7 @@ enum Append {
 }
 use Append::{Acknowledged, Failed, Refused};
 
-async fn append_event(store: &Local) -> Append {
+async fn append_event(store: &LocalStore) -> Append {
     match append(store, &key("s"), batch([event("{}")])).await {
         Ok(_) => Acknowledged,
         Err(StoreError::ReadOnly { .. }) => Refused,
@@ -26,15 +26,15 @@ async fn append_event(store: &Local) -> Append {
     }
 }
 
-async fn open(sim: &Sim) -> Local {
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+async fn open(sim: &Sim) -> LocalStore {
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     store
 }
 
 /// Creates a store in which two syncs failed in a row: the first in the existing file, the second
 /// in the next one, after this many calls that create one.
-async fn store_after_two_failed_syncs() -> (Sim, Local) {
+async fn store_after_two_failed_syncs() -> (Sim, LocalStore) {
     for call in 1..60 {
         let sim = Sim::new(1);
         let store = open(&sim).await;

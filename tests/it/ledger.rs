@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use sessionlog::{
     event::{Batch, BatchKey, Event, NewEvent, Position, SessionId, SessionKey},
     store::{
-        Appended, Change, ForkPoint, Gap, NewSession, SessionInfo, Store, StoreError, StoreResult,
+        AppendResult, ForkPoint, NewSession, SessionGap, SessionInfo, SessionUpdate, Store,
+        StoreError, StoreResult,
     },
 };
 
@@ -72,7 +73,7 @@ pub struct Ledger {
 }
 
 /// Returns true if the gap exists only while the device cannot read it.
-pub fn is_unread(gap: &Gap) -> bool {
+pub fn is_unread(gap: &SessionGap) -> bool {
     ["the device cannot read it", "os error 5"].iter().any(|what| gap.reason.contains(what))
 }
 
@@ -169,7 +170,7 @@ impl Ledger {
     pub fn created(
         &mut self,
         name: &str,
-        answer: StoreResult<(SessionInfo, Appended)>,
+        answer: StoreResult<(SessionInfo, AppendResult)>,
         crashed: bool,
     ) {
         let history = self.sessions.get_mut(name).unwrap();
@@ -255,7 +256,7 @@ impl Ledger {
         &mut self,
         key: &SessionKey,
         number: usize,
-        answer: StoreResult<Appended>,
+        answer: StoreResult<AppendResult>,
         crashed: bool,
     ) {
         let session = &key.session;
@@ -286,7 +287,7 @@ impl Ledger {
     }
 
     /// Records the answer to a batch whose precondition did not hold: it is not stored.
-    pub fn refused(&mut self, key: &SessionKey, number: usize, answer: StoreResult<Appended>) {
+    pub fn refused(&mut self, key: &SessionKey, number: usize, answer: StoreResult<AppendResult>) {
         assert!(answer.is_err(), "a precondition that does not hold is an error: {answer:?}");
         self.sessions.get_mut(key.session.as_str()).unwrap().batches[number].known = Known::Absent;
     }
@@ -295,7 +296,7 @@ impl Ledger {
     pub async fn rename(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
         self.numbers += 1;
         let title = Some(format!("title {}", self.numbers));
-        let change = Change { title: Some(title.clone()), ..Change::default() };
+        let change = SessionUpdate { title: Some(title.clone()), ..SessionUpdate::default() };
         let history = self.sessions.get_mut(session).unwrap();
         match store.change(&key(session), change).await {
             Ok(_) => history.titles = vec![title],
@@ -308,7 +309,7 @@ impl Ledger {
 
     /// Deletes a session: no later request names it.
     pub async fn delete(&mut self, store: &dyn Store, session: &str, crashed: impl Fn() -> bool) {
-        let change = Change { discard: true, ..Change::default() };
+        let change = SessionUpdate { discard: true, ..SessionUpdate::default() };
         let history = self.sessions.get_mut(session).unwrap();
         history.deleted = match store.change(&key(session), change).await {
             // The answer contains the session as it was before, or reports that it is deleted.
@@ -409,7 +410,7 @@ impl Ledger {
 }
 
 /// Records the ids that a store assigned to a batch; checks that given ids are unchanged.
-fn record_event_ids(batch: &mut Batch, appended: &Appended) {
+fn record_event_ids(batch: &mut Batch, appended: &AppendResult) {
     assert_eq!(appended.events.len(), batch.events.len(), "an answer names the events sent");
     for (event, placed) in
         std::sync::Arc::make_mut(&mut batch.events).iter_mut().zip(&appended.events)

@@ -14,8 +14,8 @@ use futures_util::FutureExt;
 use sessionlog::{
     event::{Batch, Position, SessionKey},
     store::{
-        Appended, Health, Maintain, NewSession, Store, StoreError, StoreResult,
-        local::{Local, OpenError, Options},
+        AppendResult, Health, Maintain, NewSession, Store, StoreError, StoreResult,
+        local::{LocalStore, OpenError, StoreOptions},
     },
 };
 use sessionlog_sim::{Call, Fault, Op, SeededEntropy, Sim};
@@ -115,7 +115,7 @@ pub struct Run {
     pub sim: Sim,
     pub ledger: Ledger,
     pub tally: Tally,
-    options: Options,
+    options: StoreOptions,
     pub witness: Arc<Witness>,
     dice: SeededEntropy,
     mood: Mood,
@@ -142,7 +142,7 @@ impl Run {
     }
 
     /// Creates a machine whose store is encrypted for every other seed.
-    pub fn flawed(seed: u64, flaw: Option<Flaw>, options: Options) -> Self {
+    pub fn flawed(seed: u64, flaw: Option<Flaw>, options: StoreOptions) -> Self {
         Self {
             sim: machine(seed, seed % 2 == 1),
             ledger: Ledger::default(),
@@ -174,7 +174,7 @@ impl Run {
     }
 
     /// Opens the store; `None` if a planned fault struck during the start.
-    pub fn open(&mut self) -> Option<Arc<Local>> {
+    pub fn open(&mut self) -> Option<Arc<LocalStore>> {
         let strikes = self.sim.strikes();
         let opened = self.try_open();
         let struck = self.sim.strikes() > strikes;
@@ -183,12 +183,12 @@ impl Run {
         opened.ok().filter(|store| !struck || store.recovery().damage.is_empty())
     }
 
-    pub fn try_open(&mut self) -> Result<Arc<Local>, OpenError> {
+    pub fn try_open(&mut self) -> Result<Arc<LocalStore>, OpenError> {
         self.doing = "starting";
         let life = self.sim.lives();
         let mut env = self.sim.env();
         env.storage = self.witness.before(env.storage);
-        let opened = Local::open_local(&env, self.options).map(Arc::new);
+        let opened = LocalStore::open_local(&env, self.options).map(Arc::new);
         self.note_crash(life);
         opened.inspect(|store| self.witness.watch(store))
     }
@@ -227,7 +227,7 @@ impl Run {
     }
 
     /// Sends requests of one client until the machine dies.
-    pub async fn work(&mut self, store: &Arc<Local>, requests: u64) {
+    pub async fn work(&mut self, store: &Arc<LocalStore>, requests: u64) {
         let life = self.sim.lives();
         for _ in 0..requests {
             let sessions = self.ledger.sessions();
@@ -241,7 +241,7 @@ impl Run {
     }
 
     /// Sends one request, or several concurrently.
-    async fn request(&mut self, store: &Arc<Local>, sessions: &[String]) {
+    async fn request(&mut self, store: &Arc<LocalStore>, sessions: &[String]) {
         let sim = self.sim.clone();
         let life = sim.lives();
         let crashed = || sim.lives() != life;
@@ -262,7 +262,7 @@ impl Run {
                 }
                 drop(store.flush());
             }
-            4 => store.idle(),
+            4 => store.write_idle_watermark(),
             5 => self.sim.clock().advance(Duration::from_secs(self.below(100))),
             6 => self.ledger.rename(&**store, &session, crashed).await,
             7 | 8 => self.read_and_record(store, &session).await,
@@ -298,7 +298,7 @@ impl Run {
     /// Returns a request for a new session, sometimes for a fork.
     async fn new_session_request(
         &mut self,
-        store: &Local,
+        store: &LocalStore,
         sessions: &[String],
     ) -> (String, NewSession) {
         if self.forks
@@ -315,7 +315,7 @@ impl Run {
     /// Appends with an expected position, which is the tail if `right`.
     async fn expect(
         &mut self,
-        store: &Local,
+        store: &LocalStore,
         session: &str,
         right: bool,
         crashed: impl Fn() -> bool,
@@ -336,7 +336,7 @@ impl Run {
 
     /// Appends while further requests arrive within the sync, so that they share the next write and
     /// sync; with `fails` the power fails there.
-    async fn side_by_side(&mut self, store: &Arc<Local>, sessions: &[String], fails: bool) {
+    async fn side_by_side(&mut self, store: &Arc<LocalStore>, sessions: &[String], fails: bool) {
         let life = self.sim.lives();
         let any = |run: &Self| sessions[run.nth() % sessions.len()].clone();
         let (first, first_number, batch) = self.ledger.send(&any(self), &self.sizes());
@@ -357,11 +357,11 @@ impl Run {
 
     async fn append_concurrently(
         &self,
-        store: &Arc<Local>,
+        store: &Arc<LocalStore>,
         (key, batch): (&SessionKey, Batch),
         requests: Vec<Arrival>,
         fails: bool,
-    ) -> StoreResult<Appended> {
+    ) -> StoreResult<AppendResult> {
         let sim = self.sim.clone();
         let then = move || sim.fail_next(Op::Sync, Fault::PowerLoss, false);
         self.witness.arrive(requests, fails.then(|| Box::new(then) as Box<_>));
@@ -381,7 +381,7 @@ impl Run {
     }
 
     /// Reads the session and records its events, which every later reader must see.
-    async fn read_and_record(&mut self, store: &Local, session: &str) {
+    async fn read_and_record(&mut self, store: &LocalStore, session: &str) {
         if let Ok(slice) = store.read(&key(session), crate::engines::everything()).await {
             self.ledger.judge(session, &slice.events, false);
         }
@@ -397,7 +397,7 @@ impl Run {
     }
 
     /// Restarts on a healthy disk and checks that all recorded events exist and the store is ready.
-    pub async fn judge(&mut self) -> Arc<Local> {
+    pub async fn judge(&mut self) -> Arc<LocalStore> {
         self.sim.heal();
         let store = self.try_open().unwrap_or_else(|error| panic!("the start refuses: {error}"));
         assert_eq!(store.recovery().damage, Vec::<String>::new());
@@ -440,7 +440,7 @@ impl Run {
     }
 }
 
-fn append(store: &Arc<Local>, key: SessionKey, number: usize, batch: Batch) -> Arrival {
+fn append(store: &Arc<LocalStore>, key: SessionKey, number: usize, batch: Batch) -> Arrival {
     let store = Arc::clone(store);
     async move {
         let answer = store.append(&key, batch).await;
@@ -449,7 +449,7 @@ fn append(store: &Arc<Local>, key: SessionKey, number: usize, batch: Batch) -> A
     .boxed()
 }
 
-fn create(store: &Arc<Local>, name: String, new: NewSession) -> Arrival {
+fn create(store: &Arc<LocalStore>, name: String, new: NewSession) -> Arrival {
     let store = Arc::clone(store);
     async move {
         let answer = store.create(&key(&name).scope, new).await;
@@ -459,10 +459,10 @@ fn create(store: &Arc<Local>, name: String, new: NewSession) -> Arrival {
 }
 
 /// Options with somewhat larger files than [`TINY`].
-pub const ROOMY: Options = Options { segment_bytes_max: 16 << 10, ..TINY };
+pub const ROOMY: StoreOptions = StoreOptions { segment_bytes_max: 16 << 10, ..TINY };
 
 /// Options with files so small that rotation, flushing and sealing are frequent.
-pub const TINY: Options = Options {
+pub const TINY: StoreOptions = StoreOptions {
     journal_file_bytes: 32 << 10,
     // An append never waits for flushing: one that arrives within a sync could not wait.
     journal_retained_bytes: 1 << 20,
@@ -571,7 +571,7 @@ pub async fn torn(seed: u64, flaw: Option<Flaw>) {
 const ALIKE: [usize; 1] = [600];
 
 impl Run {
-    async fn singles(&mut self, store: &Arc<Local>, session: &str, times: u64) {
+    async fn singles(&mut self, store: &Arc<LocalStore>, session: &str, times: u64) {
         for _ in 0..times {
             let (key, number, batch) = self.ledger.send(session, &ALIKE);
             let answer = store.append(&key, batch).await;

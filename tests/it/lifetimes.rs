@@ -6,7 +6,9 @@ use std::time::Duration;
 use sessionlog::{
     env::Clock,
     event::{Batch, BatchKey, NewEvent, Scope, SessionId, SessionKey},
-    store::{Change, Keeps, Listing, NewSession, Stage, Store, StoreError, Swept},
+    store::{
+        KeepReason, Listing, NewSession, SessionUpdate, Stage, Store, StoreError, SweepResult,
+    },
 };
 use sessionlog_sim::ManualClock;
 
@@ -39,8 +41,8 @@ async fn create_limited(store: &dyn Store, session: &str, ttl_seconds: u64) {
 }
 
 /// Sweeps until nothing changes; a session is removed in several steps.
-async fn sweep(store: &dyn Store) -> Swept {
-    let mut all = Swept::default();
+async fn sweep(store: &dyn Store) -> SweepResult {
+    let mut all = SweepResult::default();
     for _ in 0..8 {
         let one = store.sweep().await.unwrap();
         all.expired.extend(one.expired);
@@ -86,7 +88,7 @@ async fn no_session_expires_a_fraction_of_a_second_early() {
     on_every_engine(async |store, clock| {
         create_limited(store, "s", 2).await;
         clock.advance(Duration::from_millis(1_900));
-        store.used(&key("s")).await.unwrap();
+        store.use_session(&key("s")).await.unwrap();
         clock.advance(Duration::from_millis(1_999));
         assert_eq!(sweep(store).await.expired, []);
         clock.advance(Duration::from_secs(2));
@@ -104,7 +106,7 @@ async fn each_use_of_a_session_restarts_its_idle_limit() {
         let watch = store.watch(&key("watched")).await.unwrap();
         for _ in 0..10 {
             clock.advance(Duration::from_secs(1_800));
-            store.used(&key("read")).await.unwrap();
+            store.use_session(&key("read")).await.unwrap();
             append(store, &key("written"), batch(one())).await.unwrap();
             // Neither listing nor info counts as a use.
             let listing = Listing { limit: 9, ..Listing::default() };
@@ -133,11 +135,11 @@ async fn an_expired_session_is_rejected_as_expired_and_can_be_restored() {
         assert_eq!(sweep(store).await.expired, std::slice::from_ref(&key));
         let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
         let everything = engines::everything();
-        let hold = Change { hold: Some(true), ..Change::default() };
-        let delete = Change { delete: true, ..Change::default() };
+        let hold = SessionUpdate { hold: Some(true), ..SessionUpdate::default() };
+        let delete = SessionUpdate { delete: true, ..SessionUpdate::default() };
         for refused in [
             store.info(&key).await.err(),
-            store.used(&key).await.err(),
+            store.use_session(&key).await.err(),
             append(store, &key, batch(one())).await.err(),
             store.read(&key, everything).await.err(),
             store.watch(&key).await.err(),
@@ -150,7 +152,7 @@ async fn an_expired_session_is_rejected_as_expired_and_can_be_restored() {
         }
         let listing = || Listing { limit: 9, ..Listing::default() };
         assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().sessions, []);
-        let restore = || Change { restore: true, ..Change::default() };
+        let restore = || SessionUpdate { restore: true, ..SessionUpdate::default() };
         store.change(&key, restore()).await.unwrap();
         assert_eq!(events_of(store, &key).await, before);
         assert_eq!(store.list(&Scope::local(), listing()).await.unwrap().sessions.len(), 1);
@@ -167,12 +169,12 @@ async fn a_held_session_neither_expires_nor_is_deleted() {
     on_every_engine(async |store, clock| {
         create_limited(store, "s", 60).await;
         let key = key("s");
-        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
-        let delete = || Change { delete: true, ..Change::default() };
+        let hold = |hold| SessionUpdate { hold: Some(hold), ..SessionUpdate::default() };
+        let delete = || SessionUpdate { delete: true, ..SessionUpdate::default() };
         let held_at = store.change(&key, hold(true)).await.unwrap().held_at;
         assert_eq!(held_at, Some(clock.now()));
         clock.advance(DAY * 400);
-        assert_eq!(sweep(store).await, Swept::default());
+        assert_eq!(sweep(store).await, SweepResult::default());
         let again = store.change(&key, hold(true)).await.unwrap();
         assert_eq!(again.held_at, held_at, "a second hold is the first");
         let refused = store.change(&key, delete()).await.unwrap_err();
@@ -190,7 +192,10 @@ async fn after_the_grace_period_a_session_is_removed_and_its_id_is_free() {
         create_limited(store, "expired", 60).await;
         create(store, "deleted").await;
         append(store, &key("deleted"), batch(one())).await.unwrap();
-        store.change(&key("deleted"), Change { delete: true, ..Change::default() }).await.unwrap();
+        store
+            .change(&key("deleted"), SessionUpdate { delete: true, ..SessionUpdate::default() })
+            .await
+            .unwrap();
         clock.advance(DAY);
         assert_eq!(sweep(store).await.expired, [key("expired")]);
         clock.advance(DAY * 7 - Duration::from_secs(3_600));
@@ -205,7 +210,7 @@ async fn after_the_grace_period_a_session_is_removed_and_its_id_is_free() {
             assert_eq!(events_of(store, &key(name)).await, []);
             append(store, &key(name), batch(one())).await.unwrap();
         }
-        assert_eq!(sweep(store).await, Swept::default());
+        assert_eq!(sweep(store).await, SweepResult::default());
     })
     .await;
 }
@@ -221,9 +226,9 @@ async fn an_expired_session_stays_complete_and_can_be_restored_years_later() {
         clock.advance(DAY * 3_650);
         assert_eq!(sweep(store).await.reclaimed, []);
         assert!(expired(store, &key("usual")).await);
-        let told = store.aging(&Scope::local(), 10).await.unwrap();
+        let told = store.list_aging(&Scope::local(), 10).await.unwrap();
         assert_eq!((told[0].stage, told[0].ends_at), (Stage::Expired, None));
-        let back = Change { restore: true, ..Change::default() };
+        let back = SessionUpdate { restore: true, ..SessionUpdate::default() };
         store.change(&key("usual"), back).await.unwrap();
         assert_eq!(events_of(store, &key("usual")).await, before);
     })
@@ -233,9 +238,9 @@ async fn an_expired_session_stays_complete_and_can_be_restored_years_later() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_deleted_session_can_be_restored_until_its_grace_ends_unless_it_was_discarded() {
     on_every_engine(async |store, clock| {
-        let delete = || Change { delete: true, ..Change::default() };
-        let discard = || Change { discard: true, ..Change::default() };
-        let restore = || Change { restore: true, ..Change::default() };
+        let delete = || SessionUpdate { delete: true, ..SessionUpdate::default() };
+        let discard = || SessionUpdate { discard: true, ..SessionUpdate::default() };
+        let restore = || SessionUpdate { restore: true, ..SessionUpdate::default() };
         let is_deleted = async |name: &str| match store.info(&key(name)).await {
             Err(StoreError::SessionDeleted { restorable, .. }) => restorable,
             other => panic!("{name}: {other:?}"),
@@ -283,16 +288,16 @@ async fn a_clock_that_jumps_by_years_expires_no_session() {
             jump(by);
             create_limited(store, &format!("young{}", by > 0), 30 * 24 * 3_600).await;
             append(store, &key("old"), batch(one())).await.unwrap();
-            assert_eq!(sweep(store).await, Swept::default(), "jumped by {by}");
+            assert_eq!(sweep(store).await, SweepResult::default(), "jumped by {by}");
             clock.advance(DAY * 29);
-            assert_eq!(sweep(store).await, Swept::default(), "jumped by {by}, 29 days ago");
+            assert_eq!(sweep(store).await, SweepResult::default(), "jumped by {by}, 29 days ago");
             append(store, &key("old"), batch(one())).await.unwrap();
             clock.advance(DAY * 2);
             let swept = sweep(store).await;
             assert_eq!(swept.expired.len(), 1, "31 days after {by}: the young one, {swept:?}");
-            store.used(&key("old")).await.unwrap();
+            store.use_session(&key("old")).await.unwrap();
             clock.advance(DAY * 9);
-            store.used(&key("old")).await.unwrap();
+            store.use_session(&key("old")).await.unwrap();
             assert_eq!(sweep(store).await.reclaimed.len(), 1, "grace behind {by}");
         }
     })
@@ -332,18 +337,29 @@ async fn the_retention_report_matches_the_sessions_and_changes_nothing() {
         create_limited(store, "short", 60).await;
         create_limited(store, "kept", 0).await;
         create_limited(store, "gone", 60).await;
-        store.change(&key("held"), Change { hold: Some(true), ..Change::default() }).await.unwrap();
-        store.change(&key("gone"), Change { delete: true, ..Change::default() }).await.unwrap();
+        store
+            .change(&key("held"), SessionUpdate { hold: Some(true), ..SessionUpdate::default() })
+            .await
+            .unwrap();
+        store
+            .change(&key("gone"), SessionUpdate { delete: true, ..SessionUpdate::default() })
+            .await
+            .unwrap();
         clock.advance(Duration::from_secs(3_600));
-        let told = store.aging(&Scope::local(), 10).await.unwrap();
+        let told = store.list_aging(&Scope::local(), 10).await.unwrap();
         let lines: Vec<_> = told
             .iter()
             .map(|one| {
-                (one.session.as_str(), one.stage, one.kept, one.ends_at < Some(store.counted()))
+                (
+                    one.session.as_str(),
+                    one.stage,
+                    one.kept,
+                    one.ends_at < Some(store.counted_time()),
+                )
             })
             .collect();
         let hold = told.iter().find_map(|one| one.kept);
-        assert!(matches!(hold, Some(Keeps::Hold(_))), "{hold:?}");
+        assert!(matches!(hold, Some(KeepReason::Hold(_))), "{hold:?}");
         assert_eq!(
             lines,
             [
@@ -353,9 +369,13 @@ async fn the_retention_report_matches_the_sessions_and_changes_nothing() {
                 ("usual", Stage::Alive, None, false),
             ]
         );
-        assert_eq!(store.aging(&Scope::local(), 1).await.unwrap(), told[..1]);
-        assert_eq!(store.aging(&Scope::local(), 10).await.unwrap(), told, "nothing was changed");
-        assert_eq!(store.aging(&engines::other_scope(), 10).await.unwrap(), []);
+        assert_eq!(store.list_aging(&Scope::local(), 1).await.unwrap(), told[..1]);
+        assert_eq!(
+            store.list_aging(&Scope::local(), 10).await.unwrap(),
+            told,
+            "nothing was changed"
+        );
+        assert_eq!(store.list_aging(&engines::other_scope(), 10).await.unwrap(), []);
         assert_eq!(sweep(store).await.expired, [key("short")]);
     })
     .await;

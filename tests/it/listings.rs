@@ -4,7 +4,8 @@
 use sessionlog::{
     event::{Scope, SessionId, Timestamp},
     store::{
-        BEGAN_KEY, Change, Criterion, ENDED_KEY, Listing, ListingOrder, NewSession, Store, TAIL_KEY,
+        BEGAN_KEY, Criterion, ENDED_KEY, Listing, ListingOrder, NewSession, SessionUpdate, Store,
+        TAIL_KEY,
     },
 };
 
@@ -39,7 +40,10 @@ async fn a_listing_has_each_session_once_in_order_at_any_page_size() {
             let new = NewSession { id, workspace, ..NewSession::default() };
             store.create(&Scope::local(), new).await.unwrap();
         }
-        store.change(&key("e"), Change { archive: Some(true), ..Change::default() }).await.unwrap();
+        store
+            .change(&key("e"), SessionUpdate { archive: Some(true), ..SessionUpdate::default() })
+            .await
+            .unwrap();
         let base = Listing { include_archived: true, ..Listing::default() };
         let cases = [
             (base.clone(), "d e b a c"),
@@ -112,7 +116,7 @@ async fn a_listing_has_only_the_sessions_that_match_its_filter() {
             store.create(&Scope::local(), new).await.unwrap();
         }
         clock.set(start.plus_micros(1_000));
-        let archive = Change { archive: Some(true), ..Change::default() };
+        let archive = SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
         store.change(&key("plain"), archive).await.unwrap();
         let text = str::to_owned;
         let named = || Criterion::Named(text("a"));
@@ -151,13 +155,14 @@ async fn a_listing_by_latest_work_has_each_session_once_at_any_page_size() {
             clock.set(at(created));
             create(store, session).await;
             clock.set(at(title));
-            let change = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+            let change =
+                SessionUpdate { title: Some(Some("t".to_owned())), ..SessionUpdate::default() };
             store.change(&key(session), change).await.unwrap();
         }
         // It was imported, and its work ended before all others.
         let ended = [(ENDED_KEY.to_owned(), at(-9).to_string()), (TAIL_KEY.to_owned(), "0".into())];
         let pairs = ended.map(|(name, value)| (name, Some(value))).into();
-        let change = Change { metadata: pairs, ..Change::default() };
+        let change = SessionUpdate { metadata: pairs, ..SessionUpdate::default() };
         store.change(&key("b"), change).await.unwrap();
         for (ascending, expected) in [(false, "a d c b"), (true, "b c d a")] {
             for limit in [1, 2, 3, 100] {

@@ -19,7 +19,7 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    client::{Client, Request},
+    client::{Client, HttpRequest},
     event::SessionId,
 };
 
@@ -204,7 +204,7 @@ fn through_http<'a>(
     runtime.block_on(async {
         let mut all = BTreeMap::new();
         for session in sessions {
-            let request = Request::get(format!("/v1/sessions/{session}/events"));
+            let request = HttpRequest::get(format!("/v1/sessions/{session}/events"));
             let mut answer = client.json(request.query("limit", 10_000)).await.unwrap();
             assert!(answer["next_page"].is_null(), "one page holds it");
             let Value::Array(events) = answer["data"].take() else { panic!("{answer}") };
@@ -232,7 +232,7 @@ fn through_mcp(client: &mut McpClient, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_demo_keeps_every_event_and_leaves_no_file() {
+fn the_demo_returns_every_event_and_leaves_no_file() {
     let place = Place::new();
     let temporary = place.path("temporary");
     std::fs::create_dir(&temporary).unwrap();

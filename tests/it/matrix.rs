@@ -14,7 +14,10 @@ use sessionlog::{
         scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
-    store::{Head, Health, Maintain, NewSession, Read, Receipt, Store, StoreError, local::Local},
+    store::{
+        ChainReceipt, Health, Maintain, NewSession, ReadRequest, ReceiptState, Store, StoreError,
+        local::LocalStore,
+    },
 };
 use sessionlog_sim::Sim;
 
@@ -29,13 +32,13 @@ type Files = BTreeMap<String, Vec<u8>>;
 struct Image {
     before: Files,
     after: Files,
-    sessions: Vec<(SessionKey, Vec<Event>, Receipt)>,
+    sessions: Vec<(SessionKey, Vec<Event>, ChainReceipt)>,
     /// File name prefix of each session.
     hashes: Vec<String>,
 }
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn files(sim: &Sim) -> Files {
@@ -56,7 +59,7 @@ fn keys() -> Vec<SessionKey> {
     keys
 }
 
-async fn write(store: &Local, from: usize, to: usize) {
+async fn write(store: &LocalStore, from: usize, to: usize) {
     for n in from..to {
         for key in keys() {
             let text = format!("{}/{} {n} {}", key.scope.tenant, key.session, "y".repeat(700));
@@ -92,13 +95,13 @@ async fn create_image() -> Image {
     store.flush().unwrap();
     let mut last = 64;
     write(&store, 56, last).await;
-    store.idle();
+    store.write_idle_watermark();
     // A journal file may end without space for a watermark: then its last frame has no watermark
     // after it.
     while !is_witnessed(&files(&sim)) {
         write(&store, last, last + 1).await;
         last += 1;
-        store.idle();
+        store.write_idle_watermark();
     }
     let mut sessions = Vec::new();
     for key in keys() {
@@ -123,7 +126,7 @@ fn is_witnessed(files: &Files) -> bool {
         ScanPiece::Bad { .. } => None,
     });
     let headers: Vec<_> = headers.collect();
-    let end = headers.iter().map(|header| header.numbers().1).max();
+    let end = headers.iter().map(|header| header.lsn_range().1).max();
     let mut marks = headers.iter().filter(|header| header.kind == FrameKind::Watermark);
     marks.any(|mark| Some(mark.first_lsn) == end)
 }
@@ -145,7 +148,7 @@ enum Fate {
 async fn judge(image: &Image, files: &Files, receipts: bool) -> Fate {
     let sim = Sim::encrypted(81);
     files.iter().for_each(|(path, bytes)| sim.write_durable(path, 0, bytes));
-    let store = match Local::open_local(&sim.env(), small()) {
+    let store = match LocalStore::open_local(&sim.env(), small()) {
         Ok(store) => store,
         Err(error) => {
             assert!(!error.to_string().is_empty());
@@ -155,14 +158,16 @@ async fn judge(image: &Image, files: &Files, receipts: bool) -> Fate {
     let told = store.health() != Health::Ready || !store.recovery().damage.is_empty();
     let mut fates = BTreeSet::from([if told { Fate::Told } else { Fate::Harmless }]);
     for (key, wanted, receipt) in &image.sessions {
-        let some = Read { allow_gaps: true, ..everything() };
+        let some = ReadRequest { allow_gaps: true, ..everything() };
         let verified = match receipts {
-            false => {
-                store.verify(&key.scope, Some(&key.session)).await.map(|one| (one, Head::Holds))
-            }
+            false => store
+                .verify(&key.scope, Some(&key.session))
+                .await
+                .map(|one| (one, ReceiptState::Holds)),
             true => store.verify_head(key, *receipt).await,
         };
-        let whole = verified.is_ok_and(|(one, head)| one.damage.is_empty() && head == Head::Holds);
+        let whole =
+            verified.is_ok_and(|(one, head)| one.damage.is_empty() && head == ReceiptState::Holds);
         let fate = match store.read(key, some).await {
             Ok(slice) => {
                 let right = slice.events.iter().all(|event| {

@@ -12,8 +12,8 @@ use futures_util::FutureExt;
 use sessionlog::{
     event::{Event, Position, Scope},
     store::{
-        Change, ForkPoint, Maintain, NewSession, Store, StoreError, StoreResult, Watch,
-        local::{Local, Options},
+        ForkPoint, Maintain, NewSession, SessionUpdate, Store, StoreError, StoreResult, Watch,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::Fault;
@@ -166,7 +166,7 @@ impl One {
 
 impl Mortals {
     fn new(seed: u64, flaw: Option<Flaw>) -> Self {
-        let options = Options { lifetimes: mortal().lifetimes, ..TINY };
+        let options = StoreOptions { lifetimes: mortal().lifetimes, ..TINY };
         let run = Run::flawed(seed, flaw, options);
         let (sessions, watched) = (BTreeMap::new(), BTreeMap::new());
         Self { run, sessions, turns: 0, lived: Duration::ZERO, watched }
@@ -217,7 +217,7 @@ impl Mortals {
         One::new(self.turns, self.lived, self.sessions.contains_key(name))
     }
 
-    async fn create(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
+    async fn create(&mut self, store: &LocalStore, name: &str, died: impl Fn() -> bool) {
         let one = self.next_session(name);
         self.sessions.insert(name.to_owned(), one);
         self.run.witness.forget(name);
@@ -230,7 +230,7 @@ impl Mortals {
     }
 
     /// Forks a session under that id from the current or an earlier tail of another one.
-    async fn fork(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) -> bool {
+    async fn fork(&mut self, store: &LocalStore, name: &str, died: impl Fn() -> bool) -> bool {
         let parent = format!("s{}", self.run.below(NAMES));
         if !self.run.forks || parent == name || self.run.below(3) == 0 {
             return false;
@@ -252,7 +252,7 @@ impl Mortals {
     }
 
     /// Sends one request to one session, or makes something happen to all of them.
-    async fn request(&mut self, store: &Arc<Local>) {
+    async fn request(&mut self, store: &Arc<LocalStore>) {
         let (sim, life) = (self.run.sim.clone(), self.run.sim.lives());
         let died = || sim.lives() != life;
         let name = format!("s{}", self.run.below(NAMES));
@@ -283,7 +283,7 @@ impl Mortals {
                 self.sent(&name, number, known);
             }
             6 | 7 => {
-                let read = store.used(&key(&name)).await;
+                let read = store.use_session(&key(&name)).await;
                 self.read(&name, &read, died());
             }
             8 => {
@@ -322,7 +322,7 @@ impl Mortals {
         }
     }
 
-    fn swept(&mut self, swept: StoreResult<sessionlog::store::Swept>, died: bool) {
+    fn swept(&mut self, swept: StoreResult<sessionlog::store::SweepResult>, died: bool) {
         let Ok(swept) = swept else { return };
         self.run.tally.expired += swept.expired.len() as u64;
         self.run.tally.reclaimed += swept.reclaimed.len() as u64;
@@ -338,13 +338,18 @@ impl Mortals {
     }
 
     /// Sweeps while a request arrives within the sweep's sync: its answer must hold.
-    async fn sweep_and_come(&mut self, store: &Arc<Local>, name: &str, died: impl Fn() -> bool) {
+    async fn sweep_and_come(
+        &mut self,
+        store: &Arc<LocalStore>,
+        name: &str,
+        died: impl Fn() -> bool,
+    ) {
         let reads = self.run.below(2) == 0;
         let number = if reads { None } else { Some(self.send(name)) };
         let (there, key) = (Arc::clone(store), key(name));
         let request: Arrival = async move {
             match number {
-                None => Answer::Used(there.used(&key).await),
+                None => Answer::Used(there.use_session(&key).await),
                 Some((number, batch)) => {
                     let answer = there.append(&key, batch).await;
                     Answer::Appended(key, number, answer)
@@ -367,8 +372,8 @@ impl Mortals {
         self.swept(swept, died());
     }
 
-    async fn hold(&mut self, store: &Local, name: &str, hold: bool, died: impl Fn() -> bool) {
-        let change = Change { hold: Some(hold), ..Change::default() };
+    async fn hold(&mut self, store: &LocalStore, name: &str, hold: bool, died: impl Fn() -> bool) {
+        let change = SessionUpdate { hold: Some(hold), ..SessionUpdate::default() };
         let answer = store.change(&key(name), change).await;
         let known = self.record_use(name, &answer, died());
         let held = &mut self.sessions.get_mut(name).unwrap().held;
@@ -379,10 +384,10 @@ impl Mortals {
         }
     }
 
-    async fn delete(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
+    async fn delete(&mut self, store: &LocalStore, name: &str, died: impl Fn() -> bool) {
         // Every other deletion can be restored; the random sequence is not consumed.
         let discard = self.turns.is_multiple_of(2);
-        let change = Change { delete: true, discard, ..Change::default() };
+        let change = SessionUpdate { delete: true, discard, ..SessionUpdate::default() };
         let answer = store.change(&key(name), change).await;
         let known = match &answer {
             Err(StoreError::SessionHeld { .. }) => Known::No,
@@ -400,8 +405,8 @@ impl Mortals {
         }
     }
 
-    async fn restore(&mut self, store: &Local, name: &str, died: impl Fn() -> bool) {
-        let change = Change { restore: true, ..Change::default() };
+    async fn restore(&mut self, store: &LocalStore, name: &str, died: impl Fn() -> bool) {
+        let change = SessionUpdate { restore: true, ..SessionUpdate::default() };
         let expired = store.info(&key(name)).await;
         let expired = matches!(expired, Err(StoreError::SessionExpired { .. }));
         let answer = store.change(&key(name), change).await;
@@ -428,7 +433,7 @@ impl Mortals {
     }
 
     /// Checks that every recorded session exists, or was removed when that was allowed.
-    async fn judge(&mut self) -> Arc<Local> {
+    async fn judge(&mut self) -> Arc<LocalStore> {
         self.watched.clear();
         self.run.sim.heal();
         let store =
@@ -440,7 +445,7 @@ impl Mortals {
             let one = self.sessions.get_mut(&name).unwrap();
             // A crash may forget the time of a read.
             one.read_at = one.used_at;
-            let restore = Change { restore: true, ..Change::default() };
+            let restore = SessionUpdate { restore: true, ..SessionUpdate::default() };
             let info = match store.info(&key(&name)).await {
                 Err(error @ StoreError::SessionExpired { .. }) => {
                     one.judge_gone(&name, &error, now);

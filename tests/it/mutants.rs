@@ -261,7 +261,7 @@ fn every_planted_defect_is_caught() {
     assert_eq!(caught, MUTANTS.len(), "a defect was missed: record its seed anew");
     assert_eq!(kept.len(), MUTANTS.len(), "a defect has one seed, and a seed a defect");
     if !searches {
-        // `proof::regressions_stay_fixed` runs the same seeds without a defect.
+        // `proof::seeds_of_fixed_defects_pass` runs the same seeds without a defect.
         return;
     }
     // The protocol without a defect passes the seeds that caught each of them.

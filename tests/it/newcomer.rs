@@ -8,7 +8,7 @@ use std::{
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use sessionlog::client::Request;
+use sessionlog::client::HttpRequest;
 
 use crate::{
     cli::{chat, event, with_id, with_trip},
@@ -102,7 +102,7 @@ fn a_list_counts_its_hidden_sessions_and_shows_them_on_request() {
     // A session that expired by its own limit.
     let server = place.serve();
     let body = r#"{"id": "short", "ttl_seconds": 1}"#.to_owned();
-    let request = Request::post("/v1/sessions").body(body, "application/json");
+    let request = HttpRequest::post("/v1/sessions").body(body, "application/json");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(server.client().send(request)).unwrap();
     eventually("its end", || {
@@ -320,7 +320,7 @@ fn a_wrong_argument_is_reported_with_its_location() {
 }
 
 #[test]
-fn an_empty_list_of_a_workspace_names_that_workspace() {
+fn an_empty_session_list_names_its_workspace() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], r#"{"type": "user.message"}"#).ok();
     let ran = place.run(&["sessions", "--workspace", "shop"]);
@@ -328,7 +328,7 @@ fn an_empty_list_of_a_workspace_names_that_workspace() {
 }
 
 #[test]
-fn a_compaction_that_names_what_it_kept_is_shown_as_such() {
+fn a_compaction_is_printed_with_or_without_the_ranges_that_it_kept() {
     let place = Place::new();
     let lines = [
         json!({ "type": "user.message" }),

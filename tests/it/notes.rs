@@ -10,8 +10,8 @@ use sessionlog::{
         Timestamp,
     },
     store::{
-        Change, LastCheckpoint, LeaseCall, NewSession, Notes, Store, StoreError, StoreResult, Work,
-        local::Local,
+        LastCheckpoint, LeaseCall, NewSession, NotesQuery, SessionUpdate, Store, StoreError,
+        StoreResult, WorkState, local::LocalStore,
     },
 };
 use sessionlog_sim::{ManualClock, Sim};
@@ -51,7 +51,7 @@ fn checkpoint(name: &str) -> NewNote {
 async fn notes_of(store: &dyn Store, key: &SessionKey, notes_max: usize) -> Vec<Note> {
     let (mut all, mut after): (Vec<Note>, Lsn) = (Vec::new(), Lsn(0));
     loop {
-        let page = Notes { after, notes_max, bytes_max: usize::MAX };
+        let page = NotesQuery { after, notes_max, bytes_max: usize::MAX };
         let page = store.notes(key, page).await.unwrap();
         let Some(last) = page.last() else { return all };
         after = last.number;
@@ -70,7 +70,7 @@ fn expected_marks(notes: &[Note]) -> (u64, Option<(u64, u64)>) {
     (notes.len() as u64, last.map(|note| (note.number.0, note.position.0)))
 }
 
-fn mark(work: &Work) -> (u64, Option<(u64, u64)>) {
+fn mark(work: &WorkState) -> (u64, Option<(u64, u64)>) {
     (
         work.notes,
         work.checkpoint.map(|LastCheckpoint { number, position, .. }| (number.0, position.0)),
@@ -92,7 +92,7 @@ async fn a_note_with_an_unmet_precondition_is_rejected_alone_and_with_events() {
         let expecting = |notes| NewNote { if_notes: Some(notes), ..checkpoint("a") };
         let with = |notes| Batch { note: Some(expecting(notes)), ..batch([event("{}")]) };
         for (notes, taken) in [(1, false), (0, true), (0, false), (2, false), (1, true)] {
-            let alone = store.note(&key("s"), None, expecting(notes)).await;
+            let alone = store.write_note(&key("s"), None, expecting(notes)).await;
             assert_eq!(alone.is_ok(), taken, "{notes}: {alone:?}");
             let refused = alone.err();
             let conflict = |error: &StoreError| matches!(error, StoreError::NotesConflict { .. });
@@ -119,15 +119,15 @@ async fn notes_take_no_position_and_are_read_in_write_order() {
         let written = store.info(&key("s")).await.unwrap();
         clock.advance(MINUTE);
         let at = |position| NewNote { position: Some(Position(position)), ..checkpoint("b") };
-        store.note(&key("s"), None, checkpoint("a")).await.unwrap();
-        store.note(&key("s"), None, at(1)).await.unwrap();
-        store.note(&key("s"), None, new(NoteKind::Cursor, "me", "")).await.unwrap();
+        store.write_note(&key("s"), None, checkpoint("a")).await.unwrap();
+        store.write_note(&key("s"), None, at(1)).await.unwrap();
+        store.write_note(&key("s"), None, new(NoteKind::Cursor, "me", "")).await.unwrap();
         let beyond = NewNote { position: Some(Position(99)), ..checkpoint("c") };
-        let info = store.note(&key("s"), None, beyond).await.unwrap();
+        let info = store.write_note(&key("s"), None, beyond).await.unwrap();
         assert_eq!((info.tail, info.receipt), (written.tail, written.receipt));
         let notes = ["a{}", "b{}", "me", "c{}"].concat().len() as u64;
         assert_eq!((info.updated_at, info.bytes), (written.updated_at, written.bytes + notes));
-        assert_eq!(before.work, Work::default());
+        assert_eq!(before.work, WorkState::default());
         let sent = Batch { note: Some(checkpoint("d")), ..batch([event("{}")]) };
         let appended = append(store, &key("s"), sent).await.unwrap();
         assert_eq!((appended.first_position, appended.next_position), (Position(2), Position(3)));
@@ -150,7 +150,7 @@ async fn notes_take_no_position_and_are_read_in_write_order() {
         }
         assert_eq!(events_of(store, &key("s")).await.len(), 3);
         let foreign = SessionKey { scope: other_scope(), ..key("s") };
-        let refused = store.note(&foreign, None, checkpoint("a")).await.unwrap_err();
+        let refused = store.write_note(&foreign, None, checkpoint("a")).await.unwrap_err();
         assert!(matches!(refused, StoreError::SessionNotFound { .. }), "{refused}");
     })
     .await;
@@ -197,7 +197,7 @@ async fn metadata_of_a_batch_is_set_only_if_its_events_are_appended() {
 fn metadata_of_a_batch_is_durable_with_its_events_without_additional_disk_calls() {
     let sim = Sim::new(83);
     runtime().block_on(async {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "s").await;
         let calls = async |sent: Batch| {
             let before = sim.calls();
@@ -208,7 +208,7 @@ fn metadata_of_a_batch_is_durable_with_its_events_without_additional_disk_calls(
         assert_eq!(calls(with_metadata("state", Some("on"), batch([event("{}")]))).await, plain);
         drop(store);
         sim.power_loss();
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         let info = store.info(&key("s")).await.unwrap();
         assert_eq!((info.tail, info.metadata["state"].as_str()), (Position(2), "on"));
         let verified = store.verify(&Scope::local(), None).await.unwrap();
@@ -235,7 +235,7 @@ async fn only_the_holder_of_the_lease_can_write() {
             outcome(&append(store, &session, sent).await)
         };
         let note = async |fence: Option<u64>, note| {
-            outcome(&store.note(&session, fence.map(Fence), note).await)
+            outcome(&store.write_note(&session, fence.map(Fence), note).await)
         };
         assert_eq!(write(Some(1)).await, "lost", "there is no lease");
         let (lease, info) = store.lease(&session, lease_call(false)).await.unwrap();
@@ -249,7 +249,8 @@ async fn only_the_holder_of_the_lease_can_write() {
         assert_eq!(note(None, cursor()).await, "ok", "a reader is stopped by nobody");
         assert_eq!(note(None, idle()).await, "ok", "nor is the store itself");
         assert_eq!(outcome(&store.lease(&session, lease_call(false)).await), "held");
-        let titled = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+        let titled =
+            SessionUpdate { title: Some(Some("t".to_owned())), ..SessionUpdate::default() };
         assert!(store.change(&session, titled).await.is_ok(), "what it says of itself is no event");
         let (stolen, _) = store.lease(&session, lease_call(true)).await.unwrap();
         assert_eq!(stolen.fence, Fence(2));
@@ -297,7 +298,7 @@ async fn a_retry_gets_its_first_answer_without_a_check_of_the_lease() {
 async fn unfinished_work_is_listed_latest_first() {
     on_every_engine(async |store, clock| {
         let listed = async |workspace: Option<&str>, limit| -> Vec<String> {
-            let found = store.unfinished(&Scope::local(), workspace, limit).await.unwrap();
+            let found = store.list_unfinished(&Scope::local(), workspace, limit).await.unwrap();
             found.iter().map(|info| info.key.session.to_string()).collect()
         };
         for (name, workspace) in [("a", "w"), ("b", "w"), ("c", "v"), ("d", "w"), ("e", "w")] {
@@ -313,42 +314,46 @@ async fn unfinished_work_is_listed_latest_first() {
         assert_eq!(listed(None, 9).await, Vec::<String>::new(), "nobody said that he began");
         store.lease(&key("a"), lease_call(false)).await.unwrap();
         for name in ["b", "c", "d"] {
-            store.note(&key(name), None, checkpoint("x")).await.unwrap();
+            store.write_note(&key(name), None, checkpoint("x")).await.unwrap();
         }
-        store.note(&key("e"), None, NewNote { idle: true, ..checkpoint("x") }).await.unwrap();
-        store.note(&key("d"), None, new(NoteKind::Final, "y", "{}")).await.unwrap();
-        store.note(&key("d"), None, NewNote { idle: true, ..checkpoint("z") }).await.unwrap();
+        store.write_note(&key("e"), None, NewNote { idle: true, ..checkpoint("x") }).await.unwrap();
+        store.write_note(&key("d"), None, new(NoteKind::Final, "y", "{}")).await.unwrap();
+        store.write_note(&key("d"), None, NewNote { idle: true, ..checkpoint("z") }).await.unwrap();
         assert_eq!(listed(None, 9).await, ["c", "b", "a"]);
         assert_eq!(listed(Some("w"), 9).await, ["b", "a"]);
         assert_eq!(listed(None, 1).await, ["c"]);
         clock.advance(MINUTE * 2);
         assert_eq!(listed(None, 9).await, ["c", "b", "a"], "a lease that ran out was not ended");
         store.lease(&key("a"), LeaseCall::Release { fence: Fence(1) }).await.unwrap();
-        store.change(&key("b"), Change { archive: Some(true), ..Change::default() }).await.unwrap();
+        store
+            .change(&key("b"), SessionUpdate { archive: Some(true), ..SessionUpdate::default() })
+            .await
+            .unwrap();
         assert_eq!(listed(None, 9).await, ["c"]);
-        assert!(store.unfinished(&other_scope(), None, 9).await.unwrap().is_empty());
+        assert!(store.list_unfinished(&other_scope(), None, 9).await.unwrap().is_empty());
     })
     .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_automatic_checkpoint_does_not_extend_a_lifetime() {
+async fn an_automatic_checkpoint_does_not_count_as_use_of_the_session() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
-        let unmarked = async || store.unmarked(Timestamp(i64::MIN), 9).await.unwrap();
+        let unmarked = async || store.list_unmarked(Timestamp(i64::MIN), 9).await.unwrap();
         assert_eq!(unmarked().await, [key("s")]);
         let used = store.info(&key("s")).await.unwrap().used_at;
         clock.advance(MINUTE * 60);
-        let info = store.note(&key("s"), None, NewNote { idle: true, ..checkpoint("a") }).await;
+        let info =
+            store.write_note(&key("s"), None, NewNote { idle: true, ..checkpoint("a") }).await;
         assert_eq!(info.unwrap().used_at, used);
         assert_eq!(unmarked().await, [], "it changed no more since");
-        let info = store.note(&key("s"), None, checkpoint("b")).await.unwrap();
+        let info = store.write_note(&key("s"), None, checkpoint("b")).await.unwrap();
         assert!(info.used_at > used, "whoever asks uses it");
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
         assert_eq!(unmarked().await, [key("s")]);
         let later = store.info(&key("s")).await.unwrap().updated_at.plus_micros(1);
-        assert_eq!(store.unmarked(later, 9).await.unwrap(), []);
+        assert_eq!(store.list_unmarked(later, 9).await.unwrap(), []);
     })
     .await;
 }
@@ -363,7 +368,7 @@ struct Known {
 
 impl Known {
     /// Sends notes, appends and leases; an unacknowledged one may be stored or not.
-    async fn work(&mut self, store: &Local, rounds: u32) {
+    async fn work(&mut self, store: &LocalStore, rounds: u32) {
         for _ in 0..rounds {
             self.sent += 1;
             let name = format!("n{}", self.sent);
@@ -384,7 +389,7 @@ impl Known {
                 kind => {
                     let kind = if kind == 2 { NoteKind::Cursor } else { NoteKind::Checkpoint };
                     let note = new(kind, &name, &"y".repeat(100));
-                    store.note(&key("s"), Some(Fence(self.fence)), note).await.is_ok()
+                    store.write_note(&key("s"), Some(Fence(self.fence)), note).await.is_ok()
                 }
             };
             if done {
@@ -397,7 +402,7 @@ impl Known {
     }
 
     /// Checks that everything acknowledged is stored once and in order, and nothing unsent.
-    async fn judge(&mut self, store: &Local, place: &str) {
+    async fn judge(&mut self, store: &LocalStore, place: &str) {
         let Ok(info) = store.info(&key("s")).await else {
             assert!(self.acknowledged.is_empty() && self.fence == 0, "{place}: it is gone");
             return create(store, "s").await;
@@ -426,7 +431,7 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
     for sim in [Sim::new(31), Sim::encrypted(31)] {
         let mut known = Known::default();
         for round in 0..12 {
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             known.judge(&store, &format!("round {round}")).await;
             let before = known.acknowledged.len();
             known.work(&store, 40).await;
@@ -439,7 +444,7 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
         }
         let sealed = sim.files().iter().filter(|name| name.ends_with(".sealed")).count();
         assert!(sealed > 0, "a run of this length seals segments: {:?}", sim.files());
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         known.judge(&store, "the end").await;
         assert_eq!(known.acknowledged.len(), 12 * 30);
     }
@@ -447,10 +452,10 @@ async fn notes_and_leases_survive_stops_kills_and_power_losses_in_turn() {
 
 /// Other sessions write in between, so that numbers in a sealed frame are far apart.
 #[test]
-fn a_note_is_found_by_its_number_wherever_it_is_stored() {
+fn a_note_number_resolves_in_open_and_sealed_segments() {
     let sim = Sim::new(3);
     runtime().block_on(async {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "a").await;
         create(&store, "b").await;
         append(&store, &key("a"), batch([named("gone", "{}")])).await.unwrap();
@@ -460,7 +465,7 @@ fn a_note_is_found_by_its_number_wherever_it_is_stored() {
                 .await
                 .unwrap();
             if round % 7 == 3 {
-                store.note(&key("a"), None, checkpoint(&format!("c{round}"))).await.unwrap();
+                store.write_note(&key("a"), None, checkpoint(&format!("c{round}"))).await.unwrap();
             }
         }
         let all = notes_of(&store, &key("a"), 100).await;
@@ -475,7 +480,7 @@ fn a_note_is_found_by_its_number_wherever_it_is_stored() {
             }
             for note in &all {
                 let after = Lsn(note.number.0 - 1);
-                let wanted = Notes { after, notes_max: 1, bytes_max: 1 };
+                let wanted = NotesQuery { after, notes_max: 1, bytes_max: 1 };
                 let found = store.notes(&key("a"), wanted).await.unwrap();
                 assert_eq!(found, std::slice::from_ref(note), "sealed: {sealed}");
             }
@@ -491,7 +496,7 @@ async fn one_fault(case: Option<Nth>) -> u64 {
         case.plan(&sim);
     }
     for life in 0..2 {
-        if let Ok(store) = Local::open_local(&sim.env(), small()) {
+        if let Ok(store) = LocalStore::open_local(&sim.env(), small()) {
             if life == 0 {
                 let new = NewSession { id: Some(key("s").session), ..NewSession::default() };
                 let _ = store.create(&Scope::local(), new).await;
@@ -507,7 +512,7 @@ async fn one_fault(case: Option<Nth>) -> u64 {
     }
     let calls = sim.calls();
     sim.heal();
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     known.judge(&store, &format!("{case:?}")).await;
     known.work(&store, 4).await;
     calls

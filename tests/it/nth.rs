@@ -46,7 +46,7 @@ pub fn cases(calls: u64, usual: usize) -> impl Iterator<Item = Nth> {
 }
 
 #[test]
-fn each_fault_strikes_once_and_each_survivable_one_also_persistently() {
+fn each_fault_is_injected_once_and_each_survivable_one_also_persistently() {
     let told: Vec<String> = kinds(7).map(|case| format!("{case:?}")).collect();
     for fault in FAULTS {
         let once = format!("Nth {{ call: 7, fault: {fault:?}, lasting: false }}");

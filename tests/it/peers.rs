@@ -10,8 +10,8 @@ use futures_util::{
 };
 use sessionlog::{
     event::{BatchKey, Lsn, Position, SessionHash},
-    log::{Chain, Frame, FrameHeader, FrameKind},
-    store::{Change, Health, Maintain, Store, StoreError, local::Local},
+    log::{ChainValue, Frame, FrameHeader, FrameKind},
+    store::{Health, Maintain, SessionUpdate, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::{Fault, Op, Sim};
 
@@ -20,8 +20,8 @@ use crate::{
     nth::Nth,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 #[tokio::test]
@@ -59,8 +59,8 @@ fn a_frame_with_a_zeroed_payload_is_invalid() {
         synced_lsn: Lsn(1),
         first_position: Position(0),
         session: SessionHash([1; 32]),
-        chain: Chain([2; 32]),
-        control_chain: Chain([3; 32]),
+        chain: ChainValue([2; 32]),
+        control_chain: ChainValue([3; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
@@ -114,7 +114,7 @@ async fn an_acknowledged_delete_survives_every_restart() {
             if flushed_before {
                 store.flush().unwrap();
             }
-            let delete = Change { discard: true, ..Change::default() };
+            let delete = SessionUpdate { discard: true, ..SessionUpdate::default() };
             store.change(&key("s"), delete).await.unwrap();
             if flushed_after {
                 store.flush().unwrap();
@@ -140,7 +140,7 @@ async fn yield_turns(count: u64) {
 #[tokio::test]
 async fn a_cancelled_request_leaves_no_reader_running() {
     let sim = Sim::new(54);
-    let store: Arc<dyn Store> = Local::open(&sim.env(), small()).unwrap();
+    let store: Arc<dyn Store> = LocalStore::open(&sim.env(), small()).unwrap();
     create(&*store, "s").await;
     for n in 0..100 {
         let mut watch = store.watch(&key("s")).await.unwrap();

@@ -91,7 +91,7 @@ fn sessions_are_listed_by_latest_work_and_those_of_the_repository_first() {
     let make = |id: &str, workspace: Option<String>| {
         let mut new = serde_json::json!({"id": id, "title": id, "metadata": {"client": "codex"}});
         new["workspace"] = workspace.map_or(Value::Null, Value::from);
-        let request = sessionlog::client::Request::post("/v1/sessions").json(&new);
+        let request = sessionlog::client::HttpRequest::post("/v1/sessions").json(&new);
         runtime.block_on(client.send(request)).unwrap();
     };
     let shop = place.path("shop").display().to_string();
@@ -119,7 +119,7 @@ fn sessions_are_listed_by_latest_work_and_those_of_the_repository_first() {
         assert_eq!(listed_sessions(&of(directory, &[])).len(), 4, "{directory}");
     }
     let get = |page: Option<&str>| -> Value {
-        let request = sessionlog::client::Request::get("/v1/sessions");
+        let request = sessionlog::client::HttpRequest::get("/v1/sessions");
         let request = request.query("sort", "updated").query("limit", 3);
         let request = page.into_iter().fold(request, |request, page| request.query("page", page));
         let reply = runtime.block_on(client.send(request)).unwrap();

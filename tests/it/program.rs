@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessionlog::client::{Client, OwnerTarget, Target};
+use sessionlog::client::{Client, ClientTarget, OwnerTarget};
 
 /// Longest wait for a condition; a test that reaches it has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -135,13 +135,14 @@ impl Place {
             config_digest: String::new(),
             start: None,
         };
-        Client::new(Target::Owner(target), "test").unwrap()
+        Client::new(ClientTarget::Owner(target), "test").unwrap()
     }
 
     /// Returns the process id of the running owner.
     pub fn owner_pid(&self) -> Option<u64> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async { self.owner().owner().await.ok().map(|owner| owner.pid) })
+        runtime
+            .block_on(async { self.owner().fetch_owner_report().await.ok().map(|owner| owner.pid) })
     }
 
     /// Kills the running owner with SIGKILL and waits until it has exited.
@@ -239,7 +240,7 @@ pub struct Server {
 impl Server {
     pub fn client(&self) -> Client {
         let key = format!("test-{}", self.child.id());
-        Client::new(Target::Server(self.url.parse().unwrap()), key).unwrap()
+        Client::new(ClientTarget::Server(self.url.parse().unwrap()), key).unwrap()
     }
 
     /// Sends SIGTERM and returns the exit code.

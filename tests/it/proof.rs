@@ -29,7 +29,7 @@ const BROKEN: [(&str, &[&str]); 3] = [
 ];
 
 #[test]
-fn regressions_stay_fixed() {
+fn seeds_of_fixed_defects_pass() {
     for line in regressions() {
         let (check, seed, _) = parts(line);
         let run = AssertUnwindSafe(check.run(seed, None)).catch_unwind();
@@ -95,7 +95,7 @@ fn lives(
 }
 
 #[test]
-fn some_lives_end_while_a_journal_file_is_recycled() {
+fn some_simulated_runs_end_while_a_journal_file_is_recycled() {
     // The range starts shortly before a seed known to do it.
     let seen = (131..400)
         .any(|seed| runtime().block_on(life(seed, None)).within.contains_key("recycling"));
@@ -103,7 +103,7 @@ fn some_lives_end_while_a_journal_file_is_recycled() {
 }
 
 #[test]
-fn lives_on_a_failing_disk_lose_and_duplicate_no_event() {
+fn simulated_runs_on_a_failing_disk_lose_and_duplicate_no_event() {
     let seconds = asked("SESSIONLOG_PROOF_SECONDS");
     let first = asked("SESSIONLOG_SEED").unwrap_or(0);
     let all = std::thread::available_parallelism().map_or(1, NonZero::get);

@@ -4,8 +4,8 @@
 use sessionlog::{
     event::{Event, Position, Range},
     store::{
-        Fill, Maintain, Read, Store, StoreError,
-        local::{Local, Options},
+        FillDirection, Maintain, ReadRequest, Store, StoreError,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::Sim;
@@ -15,15 +15,15 @@ use crate::engines::{append, batch, create, event, events_of, everything, key, s
 const EVENTS: u64 = 120;
 
 /// Creates a store with a session whose events are flushed, the older half of them sealed.
-async fn store(sim: &Sim, warm_bytes_max: usize) -> Local {
-    let options = Options { warm_bytes_max, segment_bytes_max: 24 << 10, ..small() };
-    let store = Local::open_local(&sim.env(), options).unwrap();
+async fn store(sim: &Sim, warm_bytes_max: usize) -> LocalStore {
+    let options = StoreOptions { warm_bytes_max, segment_bytes_max: 24 << 10, ..small() };
+    let store = LocalStore::open_local(&sim.env(), options).unwrap();
     create(&store, "s").await;
     fill(&store, 0..EVENTS).await;
     store
 }
 
-async fn fill(store: &Local, numbers: std::ops::Range<u64>) {
+async fn fill(store: &LocalStore, numbers: std::ops::Range<u64>) {
     for n in numbers {
         let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", "lorem ipsum ".repeat(20));
         append(store, &key("s"), batch([event(&body)])).await.unwrap();
@@ -34,9 +34,9 @@ async fn fill(store: &Local, numbers: std::ops::Range<u64>) {
     store.flush().unwrap();
 }
 
-async fn slice(store: &Local, from: u64, to: u64, fill: Fill) -> Vec<Event> {
+async fn slice(store: &LocalStore, from: u64, to: u64, fill: FillDirection) -> Vec<Event> {
     let range = Range::new(Position(from), Position(to));
-    store.read(&key("s"), Read { range, fill, ..everything() }).await.unwrap().events
+    store.read(&key("s"), ReadRequest { range, fill, ..everything() }).await.unwrap().events
 }
 
 #[tokio::test]
@@ -50,7 +50,7 @@ async fn recently_read_events_are_served_without_disk_reads() {
     let calls = sim.calls();
     assert_eq!(events_of(&store, &key("s")).await, first);
     for (from, to) in [(0, 1), (10, 80), (63, 65), (119, 120), (50, 50)] {
-        for fill in [Fill::Forward, Fill::Backward] {
+        for fill in [FillDirection::Forward, FillDirection::Backward] {
             assert_eq!(slice(&store, from, to, fill).await, first[from as usize..to as usize]);
         }
     }
@@ -66,7 +66,7 @@ async fn events_appended_after_a_cached_read_are_read_after_the_cached_ones() {
         assert_eq!(events_of(&store, &key("s")).await.len() as u64, before);
         fill(&store, before..before + 3).await;
         let (from, to) = (before - 1, before + 2);
-        assert_eq!(slice(&store, from, to, Fill::Forward).await.len(), 3);
+        assert_eq!(slice(&store, from, to, FillDirection::Forward).await.len(), 3);
     }
 }
 
@@ -92,7 +92,7 @@ async fn events_lost_on_disk_are_not_served_from_the_cache() {
     store.scrub();
     let refused = store.read(&key("s"), everything()).await;
     assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "{refused:?}");
-    let read = || Read { allow_gaps: true, ..everything() };
+    let read = || ReadRequest { allow_gaps: true, ..everything() };
     let allowed = store.read(&key("s"), read()).await.unwrap();
     assert_eq!(allowed.gaps.len(), 1);
     let gap = allowed.gaps[0].range;

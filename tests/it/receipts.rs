@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     event::EventId,
-    store::{Head, Maintain, Receipt, Store, StoreError, local::Local},
+    store::{ChainReceipt, Maintain, ReceiptState, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -15,8 +15,8 @@ use crate::{
     store::on_every_engine,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
@@ -30,7 +30,7 @@ fn put_back(sim: &Sim, files: &BTreeMap<String, Vec<u8>>) {
 }
 
 /// Appends events one by one; returns the receipt of each.
-async fn write(store: &Local, from: usize, to: usize, word: &str) -> Vec<Receipt> {
+async fn write(store: &LocalStore, from: usize, to: usize, word: &str) -> Vec<ChainReceipt> {
     let mut receipts = Vec::new();
     for n in from..to {
         let body = format!("{{\"n\":{n},\"text\":\"{}\"}}", word.repeat(90));
@@ -40,7 +40,7 @@ async fn write(store: &Local, from: usize, to: usize, word: &str) -> Vec<Receipt
     receipts
 }
 
-async fn heads(store: &Local, receipts: &[Receipt]) -> Vec<Head> {
+async fn heads(store: &LocalStore, receipts: &[ChainReceipt]) -> Vec<ReceiptState> {
     let mut heads = Vec::new();
     for receipt in receipts {
         let (verified, head) = store.verify_head(&key("s"), *receipt).await.unwrap();
@@ -61,27 +61,27 @@ async fn a_receipt_holds_until_an_event_it_covers_is_lost() {
         }
         for receipt in &receipts {
             let (verified, head) = store.verify_head(&key("s"), *receipt).await.unwrap();
-            assert_eq!((verified.damage, head), (vec![], Head::Holds), "{receipt:?}");
+            assert_eq!((verified.damage, head), (vec![], ReceiptState::Holds), "{receipt:?}");
             let text = receipt.chain.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
             let text = format!("{}:{text}", receipt.position);
-            assert_eq!(Receipt::parse(&text), Some(*receipt));
+            assert_eq!(ChainReceipt::parse(&text), Some(*receipt));
         }
         let last = receipts[5];
-        let beyond = Receipt { position: last.position.plus(1), ..last };
+        let beyond = ChainReceipt { position: last.position.plus(1), ..last };
         let found = store.verify_head(&key("s"), beyond).await.unwrap().1;
-        assert_eq!(found, Head::Shorter { tail: last.position });
-        let forged = Receipt { chain: receipts[4].chain, ..last };
+        assert_eq!(found, ReceiptState::Shorter { tail: last.position });
+        let forged = ChainReceipt { chain: receipts[4].chain, ..last };
         let found = store.verify_head(&key("s"), forged).await.unwrap().1;
-        assert_eq!(found, Head::Differs { chain: last.chain });
+        assert_eq!(found, ReceiptState::Differs { chain: last.chain });
         let unknown = store.verify_head(&key("nobody"), last).await.unwrap_err();
         assert!(matches!(unknown, StoreError::SessionNotFound { .. }), "{unknown}");
     })
     .await;
     let hash = "ab".repeat(32);
     for wrong in ["", "5", ":", "5:", "-5:ab", "+5:ab", "5:ab", " 5:ab", "5:ab:cd"] {
-        assert_eq!(Receipt::parse(wrong), None, "{wrong}");
+        assert_eq!(ChainReceipt::parse(wrong), None, "{wrong}");
         let long = wrong.replace("ab", &hash);
-        assert!(wrong == "5:ab" || Receipt::parse(&long).is_none(), "{long}");
+        assert!(wrong == "5:ab" || ChainReceipt::parse(&long).is_none(), "{long}");
     }
 }
 
@@ -103,7 +103,7 @@ fn every_receipt_holds_after_flushes_redactions_and_stops() {
                     store.redact(&key("s"), &id).await.unwrap();
                 }
                 let holds = heads(&store, &receipts).await;
-                assert!(holds.iter().all(|head| *head == Head::Holds), "{holds:?}");
+                assert!(holds.iter().all(|head| *head == ReceiptState::Holds), "{holds:?}");
                 match stop % 3 {
                     0 => store.close().await,
                     1 => sim.kill(),
@@ -113,7 +113,7 @@ fn every_receipt_holds_after_flushes_redactions_and_stops() {
                 store = open(&sim);
             }
             let holds = heads(&store, &receipts).await;
-            assert!(holds.iter().all(|head| *head == Head::Holds), "{holds:?}");
+            assert!(holds.iter().all(|head| *head == ReceiptState::Holds), "{holds:?}");
         });
     }
 }
@@ -138,15 +138,15 @@ fn a_receipt_detects_a_store_that_was_rolled_back_and_continued_differently() {
             put_back(&sim, &before);
             let store = open(&sim);
             assert!(store.recovery().damage.is_empty(), "it is the store it was then");
-            assert!(heads(&store, &old).await.iter().all(|head| *head == Head::Holds));
+            assert!(heads(&store, &old).await.iter().all(|head| *head == ReceiptState::Holds));
             for head in heads(&store, &new).await {
-                assert_eq!(head, Head::Shorter { tail: old[9].position });
+                assert_eq!(head, ReceiptState::Shorter { tail: old[9].position });
             }
             // The session becomes as long again, with another past.
             write(&store, 10, 24, "other").await;
-            assert!(heads(&store, &old).await.iter().all(|head| *head == Head::Holds));
+            assert!(heads(&store, &old).await.iter().all(|head| *head == ReceiptState::Holds));
             for head in heads(&store, &new).await {
-                assert!(matches!(head, Head::Differs { .. }), "{head:?}");
+                assert!(matches!(head, ReceiptState::Differs { .. }), "{head:?}");
             }
             append(&store, &key("s"), batch([event("{}")])).await.unwrap();
         });
@@ -175,8 +175,11 @@ fn a_receipt_over_lost_events_holds_for_the_rest_or_reports_the_loss() {
             assert!(!verified.damage.is_empty());
             found.push(head);
         }
-        let lost = found.iter().filter(|head| **head == Head::Lost).count();
-        assert!(found.iter().all(|head| matches!(head, Head::Holds | Head::Lost)), "{found:?}");
+        let lost = found.iter().filter(|head| **head == ReceiptState::Lost).count();
+        assert!(
+            found.iter().all(|head| matches!(head, ReceiptState::Holds | ReceiptState::Lost)),
+            "{found:?}"
+        );
         assert!((1..=64).contains(&lost), "{lost} lost");
     });
 }

@@ -4,7 +4,7 @@
 
 use sessionlog::{
     event::Event,
-    store::{Health, Maintain, Store, local::Local},
+    store::{Health, Maintain, Store, local::LocalStore},
 };
 use sessionlog_sim::{Fault, Op, Sim};
 
@@ -12,8 +12,8 @@ use crate::engines::{append, batch, create, event, events_of, key, small, whole_
 
 const WORDS: [&str; 3] = ["first", "second", "last"];
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Creates a store whose last flush wrote the segments and was interrupted before it named them.

@@ -10,14 +10,14 @@ use sessionlog::{
     log::{
         Cipher, Frame, FrameHeader, KeyNumber, RecordBody, StoreFile, batch_digest,
         journal::JournalHeader,
-        keyring::{KeySlot, Master},
+        keyring::{KeySlot, MasterKey},
         record,
         scan::{ScanPiece, scan},
         segment::SegmentHeader,
     },
     store::{
-        Change, ForkPoint, Listing, Maintain, NewSession, Read, Store, StoreError,
-        local::{Local, Options},
+        ForkPoint, Listing, Maintain, NewSession, ReadRequest, SessionUpdate, Store, StoreError,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -37,9 +37,9 @@ const AT: usize = 13;
 const EVENTS: usize = 30;
 
 /// Opens the store; in plaintext without compression, so that a body is stored verbatim.
-fn open(sim: &Sim) -> Local {
+fn open(sim: &Sim) -> LocalStore {
     let compression = sim.env().keys.is_some();
-    Local::open_local(&sim.env(), Options { compression, ..small() }).unwrap()
+    LocalStore::open_local(&sim.env(), StoreOptions { compression, ..small() }).unwrap()
 }
 
 fn id(n: usize) -> EventId {
@@ -52,7 +52,7 @@ fn body(n: usize) -> String {
 }
 
 /// Creates two sessions of equal events; the redacted one shares a batch with its neighbours.
-async fn fill(sim: &Sim, age: Age) -> Local {
+async fn fill(sim: &Sim, age: Age) -> LocalStore {
     let mut store = open(sim);
     for name in ["s", "other"] {
         create(&store, name).await;
@@ -93,7 +93,7 @@ pub fn ciphers(sim: &Sim) -> BTreeMap<KeyNumber, Cipher> {
     let Some(given) = sim.env().keys else { return BTreeMap::new() };
     let Some(store) = sim.read_durable("STORE") else { return BTreeMap::new() };
     let store = StoreFile::decode(&store).unwrap().id;
-    let master = Master::new(given.current.bytes());
+    let master = MasterKey::new(given.current.bytes());
     let slots = sim.read_durable("keys/0").unwrap();
     let key = |(number, slot): (usize, &[u8])| {
         let number = KeyNumber(number as u64);
@@ -152,7 +152,7 @@ pub fn holding(sim: &Sim) -> Vec<String> {
 }
 
 /// Returns true if the event is redacted; checks that every other event is unchanged.
-async fn is_redacted(store: &Local) -> bool {
+async fn is_redacted(store: &LocalStore) -> bool {
     let events = events_of(store, &key("s")).await;
     assert!(events.len() >= EVENTS, "{}", events.len());
     for (n, one) in events.iter().take(EVENTS).enumerate() {
@@ -201,7 +201,7 @@ async fn a_redacted_event_has_no_body_and_its_retry_is_answered() {
         }
         let conflict = append(store, &key("s"), batch([named("a", "{}")])).await.unwrap_err();
         assert!(matches!(conflict, StoreError::IdempotencyConflict { .. }), "{conflict}");
-        let hold = Change { hold: Some(true), ..Change::default() };
+        let hold = SessionUpdate { hold: Some(true), ..SessionUpdate::default() };
         store.change(&key("held"), hold).await.unwrap();
         let held = store.redact(&key("held"), &id("a")).await.unwrap_err();
         assert!(matches!(held, StoreError::SessionHeld { .. }), "{held}");
@@ -246,7 +246,7 @@ async fn the_count_of_redactions_rises_with_each_redacted_event() {
             assert_eq!(counts().await, expected, "{session}: {id}");
         }
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
-        let title = Change { title: Some(Some("t".to_owned())), ..Change::default() };
+        let title = SessionUpdate { title: Some(Some("t".to_owned())), ..SessionUpdate::default() };
         assert_eq!(store.change(&key("s"), title).await.unwrap().rewritten, 3);
         let listed = store.list(&Scope::local(), Listing::default()).await.unwrap().sessions;
         let sum: u64 = listed.iter().map(|info| info.rewritten).sum();
@@ -412,7 +412,7 @@ fn a_redaction_in_a_held_damaged_or_unknown_session_is_rejected() {
     let sim = machine(74, false);
     runtime().block_on(async {
         let store = fill(&sim, Age::Settled).await;
-        let hold = |hold| Change { hold: Some(hold), ..Change::default() };
+        let hold = |hold| SessionUpdate { hold: Some(hold), ..SessionUpdate::default() };
         store.change(&key("s"), hold(true)).await.unwrap();
         let refused = store.redact(&key("s"), &id(AT)).await;
         assert!(matches!(refused, Err(StoreError::SessionHeld { .. })), "{refused:?}");
@@ -427,7 +427,7 @@ fn a_redaction_in_a_held_damaged_or_unknown_session_is_rejected() {
         assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })), "{unknown:?}");
         assert!(!is_redacted(&store).await);
         // An archived session takes no appends, but its events can be redacted.
-        let archive = Change { archive: Some(true), ..Change::default() };
+        let archive = SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
         store.change(&key("s"), archive).await.unwrap();
         store.redact(&key("s"), &id(AT)).await.unwrap();
         assert!(is_redacted(&store).await);
@@ -437,7 +437,7 @@ fn a_redaction_in_a_held_damaged_or_unknown_session_is_rejected() {
             sim.flip(path, 300, 3);
         }
         let store = open(&sim);
-        let some = Read { allow_gaps: true, ..everything() };
+        let some = ReadRequest { allow_gaps: true, ..everything() };
         assert!(store.read(&key("s"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
         let refused = store.redact(&key("s"), &id(AT + 9)).await;
         assert!(matches!(refused, Err(StoreError::SessionDamaged { .. })), "{refused:?}");
@@ -472,8 +472,8 @@ fn a_redacted_body_restored_from_a_copy_is_not_served() {
                     }
                 }
                 assert!(!holding(&sim).is_empty(), "{told}: it is put back");
-                let Ok(store) = Local::open_local(&sim.env(), small()) else { return };
-                let some = Read { allow_gaps: true, ..everything() };
+                let Ok(store) = LocalStore::open_local(&sim.env(), small()) else { return };
+                let some = ReadRequest { allow_gaps: true, ..everything() };
                 let Ok(slice) = store.read(&key("s"), some).await else { return };
                 for event in slice.events {
                     assert!(!holds(&event.body, CANARY), "{told}");
@@ -534,7 +534,7 @@ fn a_redacted_body_before_a_watermark_is_removed() {
                 append(&store, &key("s"), batch([event("{}")])).await.unwrap();
                 store.flush().unwrap();
             }
-            store.idle();
+            store.write_idle_watermark();
             append(&store, &key("s"), batch([event("{}")])).await.unwrap();
             assert_eq!(holding_in_journal(&sim), (!encrypted).then_some(used));
             store.redact(&key("s"), &EventId::new("long").unwrap()).await.unwrap();
@@ -685,7 +685,7 @@ fn copies_of_a_redacted_body_in_quarantine_are_removed() {
         let flip = || segments.iter().for_each(|path| sim.flip(path, 500, 3));
         flip();
         let store = open(&sim);
-        let some = Read { allow_gaps: true, ..everything() };
+        let some = ReadRequest { allow_gaps: true, ..everything() };
         assert!(store.read(&key("s"), some).await.is_ok_and(|slice| !slice.gaps.is_empty()));
         drop(store);
         sim.kill();

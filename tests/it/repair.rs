@@ -3,7 +3,10 @@
 
 use sessionlog::{
     event::{Batch, BatchKey, Event, Position, Range},
-    store::{Fill, Maintain, Read, Repaired, Slice, Store, StoreError, local::Local},
+    store::{
+        FillDirection, Maintain, ReadRequest, RepairResult, Slice, Store, StoreError,
+        local::LocalStore,
+    },
 };
 use sessionlog_sim::{Fault, Sim};
 
@@ -12,14 +15,14 @@ use crate::{
     nth::cases,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 async fn slice(store: &dyn Store, session: &str, allow_gaps: bool) -> Result<Slice, StoreError> {
     let range = Range::new(Position::ZERO, Position(u64::MAX));
-    let (events_max, bytes_max, fill) = (usize::MAX, usize::MAX, Fill::Forward);
-    store.read(&key(session), Read { range, events_max, bytes_max, fill, allow_gaps }).await
+    let (events_max, bytes_max, fill) = (usize::MAX, usize::MAX, FillDirection::Forward);
+    store.read(&key(session), ReadRequest { range, events_max, bytes_max, fill, allow_gaps }).await
 }
 
 /// Kind of damage to a store.
@@ -100,7 +103,7 @@ async fn damaged_store(place: Place) -> (Sim, Vec<Event>) {
 async fn check_session(
     store: &dyn Store,
     events: &[Event],
-    lost: &Repaired,
+    lost: &RepairResult,
     more: usize,
     told: &str,
 ) {
@@ -144,7 +147,7 @@ async fn an_accepted_loss_stays_a_gap_and_later_appends_succeed() {
         check_session(&store, &events, &repaired, 0, &told).await;
         append(&store, &key("hurt"), batch([event("{\"behind\":0}")])).await.unwrap();
         let again = store.repair(&key("hurt"), true).await.unwrap();
-        assert_eq!(again, Repaired::default(), "{told}: a second repair finds nothing to do");
+        assert_eq!(again, RepairResult::default(), "{told}: a second repair finds nothing to do");
         for start in 0..4_usize {
             if start == 2 {
                 store_closes(&sim).await;

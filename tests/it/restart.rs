@@ -6,8 +6,8 @@ use sessionlog::{
     env::Clock,
     event::{BatchKey, Position, Scope},
     store::{
-        Change, NewSession, Store, StoreError,
-        local::{Local, OpenError},
+        NewSession, SessionUpdate, Store, StoreError,
+        local::{LocalStore, OpenError},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -19,7 +19,7 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
     let sim = Sim::new(7);
     let mut expected = Vec::new();
     for round in 0..24_u32 {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         if round == 0 {
             create(&store, "s").await;
         }
@@ -36,7 +36,7 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
                 store.flush().unwrap();
             }
             if n == 11 {
-                store.idle();
+                store.write_idle_watermark();
             }
         }
         expected = events_of(&store, &key("s")).await;
@@ -54,24 +54,24 @@ async fn acknowledged_events_survive_stops_kills_and_power_losses_in_turn() {
         }
         drop(store);
     }
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert_eq!(store.info(&key("s")).await.unwrap().tail, Position(24 * 40));
     let sealed = sim.files().iter().filter(|name| name.ends_with(".sealed")).count();
     assert!(sealed > 0, "a run of this length seals segments: {:?}", sim.files());
 }
 
-fn large_change(n: usize) -> Change {
+fn large_change(n: usize) -> SessionUpdate {
     let value = Some(format!("{n}{}", "v".repeat(500)));
-    Change {
+    SessionUpdate {
         metadata: (0..16).map(|key| (format!("k{key}"), value.clone())).collect(),
-        ..Change::default()
+        ..SessionUpdate::default()
     }
 }
 
 #[tokio::test]
 async fn a_segment_of_control_records_never_replaces_one_with_events() {
     let sim = Sim::new(11);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch([named("first", "{}")])).await.unwrap();
     for n in 0..12 {
@@ -92,7 +92,7 @@ async fn a_segment_of_control_records_never_replaces_one_with_events() {
     assert_eq!(expected.len(), 11);
     sim.power_loss();
     drop(store);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert_eq!(events_of(&store, &key("s")).await, expected);
     let verified = store.verify(&Scope::local(), None).await.unwrap();
     assert_eq!(verified.damage, []);
@@ -104,12 +104,12 @@ async fn a_segment_of_control_records_never_replaces_one_with_events() {
 async fn segments_without_an_event_are_not_sealed_together() {
     let sim = Sim::new(12);
     for start in 0..12 {
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         if start == 0 {
             create(&store, "s").await;
         }
         let title = Some(Some(format!("title {start}")));
-        let change = Change { title, ..Change::default() };
+        let change = SessionUpdate { title, ..SessionUpdate::default() };
         store.change(&key("s"), change).await.unwrap();
         for _ in 0..3 {
             store.flush().unwrap();
@@ -126,7 +126,7 @@ async fn segments_without_an_event_are_not_sealed_together() {
 async fn a_failed_flush_between_concurrent_writers_keeps_every_event() {
     for seed in 0..6 {
         let sim = Sim::new(seed);
-        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
         create(&*store, "s").await;
         let writers: Vec<_> = (0..3)
             .map(|writer| {
@@ -161,7 +161,7 @@ async fn a_failed_flush_between_concurrent_writers_keeps_every_event() {
         assert!(seen.len() >= kept, "seed {seed}: {kept} acknowledged, {} there", seen.len());
         sim.power_loss();
         drop(store);
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         let after = events_of(&store, &key("s")).await;
         assert_eq!(&after[..seen.len()], &seen[..], "seed {seed}");
         let verified = store.verify(&Scope::local(), None).await.unwrap();
@@ -172,14 +172,14 @@ async fn a_failed_flush_between_concurrent_writers_keeps_every_event() {
 #[tokio::test]
 async fn a_store_on_a_full_disk_serves_reads_and_accepts_writes_once_space_is_free() {
     let sim = Sim::new(13);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     append(&store, &key("s"), batch([event("{\"n\":1}")])).await.unwrap();
     let expected = events_of(&store, &key("s")).await;
     sim.kill();
     drop(store);
     sim.set_capacity(Some(sim.used()));
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for _ in 0..3 {
         assert!(store.flush().is_err());
         let refused = append(&store, &key("s"), batch([event("{}")])).await;
@@ -195,13 +195,13 @@ async fn a_store_on_a_full_disk_serves_reads_and_accepts_writes_once_space_is_fr
 #[tokio::test]
 async fn a_store_without_its_identity_file_is_not_created_again() {
     let sim = Sim::new(17);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     create(&store, "s").await;
     sim.power_loss();
     drop(store);
     sim.remove_durable("STORE");
     let before = sim.files();
-    let opened = Local::open_local(&sim.env(), small());
+    let opened = LocalStore::open_local(&sim.env(), small());
     assert!(matches!(opened, Err(OpenError::Damaged { .. })));
     assert_eq!(sim.files(), before);
 }
@@ -209,7 +209,7 @@ async fn a_store_without_its_identity_file_is_not_created_again() {
 #[tokio::test]
 async fn a_creation_key_used_again_with_other_content_is_a_conflict() {
     let sim = Sim::new(19);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let new = |body: &str| NewSession {
         events: batch([event(body)]),
         key: Some(BatchKey::new("once").unwrap()),
@@ -237,7 +237,7 @@ async fn an_idempotency_key_survives_clock_jumps_before_during_and_after_a_stop(
                     sim.clock().set(sim.clock().now().plus_micros(YEARS_MICROS));
                 }
             };
-            let mut store = Local::open_local(&sim.env(), small()).unwrap();
+            let mut store = LocalStore::open_local(&sim.env(), small()).unwrap();
             create(&store, "s").await;
             let body = format!("{{\"pad\":\"{}\"}}", "x".repeat(2_000));
             let keyed = |name: &str| {
@@ -257,7 +257,7 @@ async fn an_idempotency_key_survives_clock_jumps_before_during_and_after_a_stop(
             drop(store);
             sim.power_loss();
             jump(1);
-            store = Local::open_local(&sim.env(), small()).unwrap();
+            store = LocalStore::open_local(&sim.env(), small()).unwrap();
             jump(2);
             let again = append(&store, &key("s"), keyed("first")).await.unwrap();
             assert!(again.repeated, "{told}");

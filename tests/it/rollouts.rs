@@ -648,7 +648,8 @@ fn unknown_line_types_are_counted_and_named_by_import_and_doctor() {
 fn every_known_line_type_has_a_row_in_the_documents() {
     let page = include_str!("../../docs/agents.md");
     let source = include_str!("../../src/import/known.rs");
-    for name in ["OF_CLAUDE", "OF_CODEX", "OF_ITEMS", "OF_NOTES", "OF_COMPLETED"] {
+    let lists = ["CLAUDE_TYPES", "CODEX_TYPES", "ITEMS_TYPES", "NOTES_TYPES", "COMPLETED_TYPES"];
+    for name in lists {
         let (_, rest) = source.split_once(&format!("const {name}: &str = \"")).unwrap();
         let list = rest.split('"').next().unwrap().replace('\\', " ");
         for kind in list.split_whitespace() {

@@ -8,7 +8,7 @@ use sessionlog::{
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
         KeyReport, Maintain, NewSession, Store, StoreError,
-        local::{KeyProblem, Local, OpenError, key_ids, key_report},
+        local::{KeyProblem, LocalStore, OpenError, key_ids, key_report},
     },
 };
 use sessionlog_sim::Sim;
@@ -34,8 +34,8 @@ fn machine(seed: u64, given: MasterKeys) -> Sim {
     sim
 }
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn tree(sim: &Sim) -> BTreeMap<String, Vec<u8>> {
@@ -49,7 +49,7 @@ fn named(tenant: &str, name: &str) -> SessionKey {
     SessionKey { scope, session: SessionId::new(name).unwrap() }
 }
 
-async fn create(store: &Local, key: &SessionKey) {
+async fn create(store: &LocalStore, key: &SessionKey) {
     let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
     store.create(&key.scope, new).await.unwrap();
     append(store, key, batch([event("{\"n\":1}")])).await.unwrap();
@@ -61,7 +61,7 @@ fn sessions() -> Vec<SessionKey> {
     names.flat_map(both).collect()
 }
 
-async fn fill(sim: &Sim) -> Local {
+async fn fill(sim: &Sim) -> LocalStore {
     let store = open(sim);
     for key in sessions() {
         create(&store, &key).await;
@@ -73,7 +73,7 @@ async fn fill(sim: &Sim) -> Local {
     store
 }
 
-async fn check_all_events(store: &Local) {
+async fn check_all_events(store: &LocalStore) {
     for key in sessions() {
         let events = events_of(store, &key).await;
         assert!(!events.is_empty() && events[0].body == b"{\"n\":1}"[..], "{key:?}");
@@ -84,14 +84,14 @@ async fn check_all_events(store: &Local) {
 }
 
 fn refusal(sim: &Sim) -> Option<KeyProblem> {
-    match Local::open_local(&sim.env(), small()) {
+    match LocalStore::open_local(&sim.env(), small()) {
         Err(OpenError::Key { problem }) => Some(problem),
         Err(other) => panic!("{other}"),
         Ok(_) => None,
     }
 }
 
-async fn rotate(store: &Local, keys_max: usize) -> Result<(KeyReport, u64), StoreError> {
+async fn rotate(store: &LocalStore, keys_max: usize) -> Result<(KeyReport, u64), StoreError> {
     for step in 1.. {
         let report = store.rotate_keys(keys_max).await?;
         if report.previous.is_none() {
@@ -215,7 +215,7 @@ fn a_report_of_keys_needs_no_key_and_changes_no_byte() {
     let plain = Sim::new(94);
     assert_eq!(key_report(&plain.env()).unwrap(), None, "there is no store");
     runtime().block_on(async {
-        let store = Local::open_local(&plain.env(), small()).unwrap();
+        let store = LocalStore::open_local(&plain.env(), small()).unwrap();
         assert_eq!(store.keys().await.unwrap(), None);
         let refused = store.rotate_keys(9).await;
         assert!(matches!(refused, Err(StoreError::Plaintext)), "{refused:?}");

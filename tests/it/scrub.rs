@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use sessionlog::store::{
     Health, Maintain, Store, StoreError,
-    local::{Local, Options},
+    local::{LocalStore, StoreOptions},
 };
 use sessionlog_sim::Sim;
 
 use crate::engines::{append, batch, create, event, events_of, key, small};
 
-async fn store(sim: &Sim) -> Local {
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+async fn store(sim: &Sim) -> LocalStore {
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in ["hurt", "other"] {
         create(&store, session).await;
         for n in 0..60 {
@@ -29,7 +29,7 @@ async fn store(sim: &Sim) -> Local {
 }
 
 #[tokio::test]
-async fn bit_rot_in_a_live_store_is_found_before_a_request_reads_it() {
+async fn a_scrub_reports_bit_rot_before_a_request_reads_it() {
     let sim = Sim::new(41);
     let store = store(&sim).await;
     store.scrub();
@@ -57,7 +57,7 @@ async fn bit_rot_in_a_live_store_is_found_before_a_request_reads_it() {
     store.flush().unwrap();
     sim.power_loss();
     drop(store);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     assert_ne!(store.info(&key(hurt)).await.unwrap().damage, []);
 }
 
@@ -80,7 +80,7 @@ async fn a_damaged_settled_file_is_rewritten_by_the_next_flushes() {
         sim.power_loss();
         drop(store);
         sim.remove_durable(&format!("settled/{}", 1 - number));
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         assert_eq!(events_of(&store, &key("hurt")).await.len(), 60);
         assert_eq!(events_of(&store, &key("other")).await.len(), 60);
     }
@@ -104,7 +104,7 @@ enum Place {
 }
 
 #[tokio::test]
-async fn bit_rot_in_the_journal_is_found_and_recovered_from_memory() {
+async fn a_scrub_repairs_bit_rot_in_the_journal_from_memory() {
     let places =
         [Place::Payload, Place::Header, Place::Last, Place::Copy, Place::Copies, Place::Settled];
     for place in places {
@@ -155,7 +155,7 @@ async fn bit_rot_in_the_journal_is_found_and_recovered_from_memory() {
         append(&store, &key("hurt"), batch([event("{\"behind\":1}")])).await.unwrap();
         for start in 0..2 {
             sim.power_loss();
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             assert_eq!(store.health(), Health::Ready, "{told}, start {start}");
             assert_eq!(store.recovery().damage, Vec::<String>::new(), "{told}, start {start}");
             let now = events_of(&store, &key("hurt")).await;
@@ -170,9 +170,10 @@ async fn bit_rot_in_the_journal_is_found_and_recovered_from_memory() {
 async fn a_store_closed_during_a_scrub_stops_without_deadlock() {
     let sim = Sim::new(45);
     drop(store(&sim).await);
-    let options = Options { background: true, scrub_every: Duration::from_nanos(1), ..small() };
+    let options =
+        StoreOptions { background: true, scrub_every: Duration::from_nanos(1), ..small() };
     for _ in 0..50 {
-        let store = Local::open_local(&sim.env(), options).unwrap();
+        let store = LocalStore::open_local(&sim.env(), options).unwrap();
         append(&store, &key("other"), batch([event("{}")])).await.unwrap();
         store.close().await;
     }
@@ -180,11 +181,12 @@ async fn a_store_closed_during_a_scrub_stops_without_deadlock() {
 
 /// The store's own thread finds it, without a read or another request.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scrub_thread_finds_bit_rot_that_no_request_has_read() {
+async fn the_scrub_thread_reports_bit_rot_that_no_request_has_read() {
     let sim = Sim::new(44);
     drop(store(&sim).await);
-    let options = Options { background: true, scrub_every: Duration::from_millis(1), ..small() };
-    let store = Local::open_local(&sim.env(), options).unwrap();
+    let options =
+        StoreOptions { background: true, scrub_every: Duration::from_millis(1), ..small() };
+    let store = LocalStore::open_local(&sim.env(), options).unwrap();
     let rounds = |least: u64| {
         while store.recovery().scrub.rounds < least {
             std::thread::yield_now();

@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use sessionlog::{
     event::{Batch, BatchKey, NewEvent, Origin, Position, Range, Scope, SessionId, Timestamp},
     store::{
-        Change, Fill, Health, Listing, NewSession, Read, Repaired, Slice, Store, StoreError,
-        Verified,
+        FillDirection, Health, Listing, NewSession, ReadRequest, RepairResult, SessionUpdate,
+        Slice, Store, StoreError, VerifyResult,
     },
 };
 use sessionlog_sim::ManualClock;
@@ -123,7 +123,10 @@ async fn a_session_id_is_unique_in_its_scope() {
         let taken = store.create(&Scope::local(), again()).await.unwrap_err();
         assert!(matches!(taken, StoreError::SessionExists { .. }), "{taken}");
         store.create(&other_scope(), again()).await.expect("another scope has its own names");
-        store.change(&key("s"), Change { discard: true, ..Change::default() }).await.unwrap();
+        store
+            .change(&key("s"), SessionUpdate { discard: true, ..SessionUpdate::default() })
+            .await
+            .unwrap();
         let deleted = store.create(&Scope::local(), again()).await.unwrap_err();
         assert!(matches!(deleted, StoreError::SessionDeleted { .. }), "{deleted}");
     })
@@ -137,7 +140,7 @@ async fn an_erased_session_is_reported_as_deleted_and_a_held_one_is_not_erased()
             create(store, name).await;
             append(store, &key(name), batch([event("{}")])).await.unwrap();
         }
-        let hold = Change { hold: Some(true), ..Change::default() };
+        let hold = SessionUpdate { hold: Some(true), ..SessionUpdate::default() };
         store.change(&key("held"), hold).await.unwrap();
         store.erase(&key("s")).await.unwrap();
         let gone = store.info(&key("s")).await.unwrap_err();
@@ -415,9 +418,9 @@ async fn a_receipt_depends_on_every_earlier_record() {
 // -- read ------------------------------------------------------------------------------------
 
 /// Returns the positions expected from a bounded read of ten events with bodies of ten bytes.
-fn expected_positions(read: &Read) -> Vec<u64> {
+fn expected_positions(read: &ReadRequest) -> Vec<u64> {
     let mut wanted: Vec<u64> = (read.range.from.0.min(10)..read.range.to.0.min(10)).collect();
-    if read.fill == Fill::Backward {
+    if read.fill == FillDirection::Backward {
         wanted.reverse();
     }
     let by_bytes = (read.bytes_max / 10).max(1);
@@ -435,9 +438,10 @@ async fn a_read_is_limited_by_its_bounds_from_the_requested_end() {
         for (from, to) in [(0, 10), (3, 7), (5, 5), (8, 20), (20, 30), (9, 10), (0, u64::MAX)] {
             for events_max in [1, 3, 100] {
                 for bytes_max in [1, 25, 30, 1000] {
-                    for fill in [Fill::Forward, Fill::Backward] {
+                    for fill in [FillDirection::Forward, FillDirection::Backward] {
                         let range = Range::new(Position(from), Position(to));
-                        let read = Read { range, events_max, bytes_max, fill, allow_gaps: false };
+                        let read =
+                            ReadRequest { range, events_max, bytes_max, fill, allow_gaps: false };
                         let slice = store.read(&key("s"), read).await.unwrap();
                         check_slice(&read, &slice);
                     }
@@ -448,7 +452,7 @@ async fn a_read_is_limited_by_its_bounds_from_the_requested_end() {
     .await;
 }
 
-fn check_slice(read: &Read, slice: &Slice) {
+fn check_slice(read: &ReadRequest, slice: &Slice) {
     let found: Vec<u64> = slice.events.iter().map(|event| event.position.0).collect();
     let expected = expected_positions(read);
     assert_eq!(found, expected, "{read:?}");
@@ -461,7 +465,7 @@ fn check_slice(read: &Read, slice: &Slice) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_is_found_by_its_id() {
+async fn an_event_id_resolves_to_the_position_of_its_event() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         let events = (0..5).map(|n| named(&format!("e{n}"), "{}"));
@@ -519,21 +523,23 @@ async fn a_change_sets_only_the_named_fields_and_takes_no_position() {
         let pairs = |pairs: &[(&str, Option<&str>)]| {
             pairs.iter().map(|(k, v)| ((*k).to_owned(), v.map(str::to_owned))).collect()
         };
-        let set = Change {
+        let set = SessionUpdate {
             title: Some(Some("t".to_owned())),
             metadata: pairs(&[("a", Some("1")), ("b", Some("2"))]),
-            ..Change::default()
+            ..SessionUpdate::default()
         };
         store.change(&key("s"), set).await.unwrap();
         clock.advance(Duration::from_secs(5));
-        let partly =
-            Change { metadata: pairs(&[("a", None), ("c", Some("3"))]), ..Change::default() };
+        let partly = SessionUpdate {
+            metadata: pairs(&[("a", None), ("c", Some("3"))]),
+            ..SessionUpdate::default()
+        };
         let info = store.change(&key("s"), partly).await.unwrap();
         assert_eq!(info.title.as_deref(), Some("t"));
         let kept: Vec<(&str, &str)> =
             info.metadata.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(kept, [("b", "2"), ("c", "3")]);
-        let cleared = Change { title: Some(None), ..Change::default() };
+        let cleared = SessionUpdate { title: Some(None), ..SessionUpdate::default() };
         let info = store.change(&key("s"), cleared).await.unwrap();
         assert_eq!((info.title.as_deref(), info.tail), (None, Position::ZERO));
         assert_eq!(store.info(&key("s")).await.unwrap(), info);
@@ -548,7 +554,7 @@ async fn an_archived_session_is_readable_but_not_writable() {
     on_every_engine(async |store, clock| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("a", "{}")])).await.unwrap();
-        let archive = || Change { archive: Some(true), ..Change::default() };
+        let archive = || SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
         let first = store.change(&key("s"), archive()).await.unwrap();
         assert!(first.archived_at.is_some());
         clock.advance(Duration::from_secs(5));
@@ -566,9 +572,15 @@ async fn an_archived_session_is_readable_but_not_writable() {
 /// Returns the error texts of every verb on a session.
 async fn error_texts(store: &dyn Store, key: &sessionlog::event::SessionKey) -> Vec<String> {
     let range = Range::new(Position::ZERO, Position(1));
-    let read = Read { range, events_max: 1, bytes_max: 1, fill: Fill::Forward, allow_gaps: true };
+    let read = ReadRequest {
+        range,
+        events_max: 1,
+        bytes_max: 1,
+        fill: FillDirection::Forward,
+        allow_gaps: true,
+    };
     let id = sessionlog::event::EventId::new("e").unwrap();
-    let title = Change { title: Some(None), ..Change::default() };
+    let title = SessionUpdate { title: Some(None), ..SessionUpdate::default() };
     let only = Some(&key.session);
     [
         store.append(key, batch([event("{}")])).await.map(drop),
@@ -606,7 +618,10 @@ async fn every_verb_on_a_deleted_session_reports_its_deletion() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([named("e", "{}")])).await.unwrap();
-        store.change(&key("s"), Change { discard: true, ..Change::default() }).await.unwrap();
+        store
+            .change(&key("s"), SessionUpdate { discard: true, ..SessionUpdate::default() })
+            .await
+            .unwrap();
         for text in error_texts(store, &key("s")).await.iter().take(8) {
             assert!(text.contains("deleted"), "{text}");
         }
@@ -623,7 +638,7 @@ async fn verification_counts_the_sessions_and_events_it_read() {
             create(store, session).await;
             append(store, &key(session), batch([event("{}"), event("{}")])).await.unwrap();
         }
-        let all: Verified = store.verify(&Scope::local(), None).await.unwrap();
+        let all: VerifyResult = store.verify(&Scope::local(), None).await.unwrap();
         assert_eq!((all.sessions, all.events, &all.damage[..]), (2, 4, &[][..]));
         let one = store.verify(&Scope::local(), Some(&key("t").session)).await.unwrap();
         assert_eq!((one.sessions, one.events), (1, 2));
@@ -652,13 +667,13 @@ async fn a_store_can_be_shared_between_tasks() {
 }
 
 #[tokio::test]
-async fn a_repair_of_an_undamaged_session_gives_nothing_up() {
+async fn a_repair_of_an_undamaged_session_returns_no_losses() {
     on_every_engine(async |store, _| {
         create(store, "s").await;
         append(store, &key("s"), batch([event("{}")])).await.unwrap();
         for accept in [false, true] {
-            assert_eq!(store.repair(&key("s"), accept).await.unwrap(), Repaired::default());
-            assert_eq!(store.repair_store(accept).await.unwrap(), Repaired::default());
+            assert_eq!(store.repair(&key("s"), accept).await.unwrap(), RepairResult::default());
+            assert_eq!(store.repair_store(accept).await.unwrap(), RepairResult::default());
         }
         let unknown = store.repair(&key("nobody"), true).await;
         assert!(matches!(unknown, Err(StoreError::SessionNotFound { .. })));

@@ -4,8 +4,8 @@
 use sessionlog::{
     event::{Event, EventId},
     store::{
-        Health, Maintain, Repaired, Store, StoreError,
-        local::{Local, OpenError},
+        Health, Maintain, RepairResult, Store, StoreError,
+        local::{LocalStore, OpenError},
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
@@ -16,8 +16,8 @@ use crate::{
     repair::crash,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// A damaged frame header in the journal leaves its session unknown.
@@ -53,7 +53,7 @@ async fn a_loss_of_unknown_session_keeps_the_store_read_only_until_repaired() {
             let body = format!("\"{}\"", "x".repeat(n * 100));
             append(&store, &key("other"), batch([event(&body)])).await.unwrap();
         }
-        store.idle();
+        store.write_idle_watermark();
         sim.power_loss();
         drop(store);
         change(&sim);
@@ -71,7 +71,7 @@ async fn a_loss_of_unknown_session_keeps_the_store_read_only_until_repaired() {
             assert!(sim.read_durable(&format!("quarantine/{copy}")).is_some(), "{what}: {copy}");
         }
         assert_eq!(store.health(), Health::Ready, "{what}");
-        assert_eq!(store.repair_store(true).await.unwrap(), Repaired::default(), "{what}");
+        assert_eq!(store.repair_store(true).await.unwrap(), RepairResult::default(), "{what}");
         append(&store, &key("other"), batch([event("{\"behind\":1}")])).await.unwrap();
         for start in 0..3 {
             sim.power_loss();
@@ -120,7 +120,7 @@ async fn a_crashed_repair_of_the_store_is_complete_or_has_no_effect() {
         sim.heal();
         crash(&sim, case.fault);
         drop(store);
-        let store = match Local::open_local(&sim.env(), small()) {
+        let store = match LocalStore::open_local(&sim.env(), small()) {
             Ok(store) => store,
             Err(OpenError::Damaged { what }) => panic!("{told}: {what}"),
             Err(other) => panic!("{told}: {other}"),
@@ -151,7 +151,7 @@ async fn flushed_then_written() -> (Sim, Vec<Event>) {
     for _ in 0..12 {
         append(&store, &key("other"), batch([event(&text)])).await.unwrap();
     }
-    store.idle();
+    store.write_idle_watermark();
     let kept = events_of(&store, &key("kept")).await;
     sim.power_loss();
     let files: Vec<_> =
@@ -234,7 +234,7 @@ async fn a_read_only_store_does_not_finish_a_pending_redaction() {
     let secret = EventId::new("secret").unwrap();
     let failed = store.redact(&key("other"), &secret).await;
     assert!(matches!(failed, Err(StoreError::Unfinished { .. })), "{failed:?}");
-    store.idle();
+    store.write_idle_watermark();
     sim.heal();
     sim.power_loss();
     drop(store);

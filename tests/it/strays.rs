@@ -3,7 +3,7 @@
 
 use sessionlog::{
     event::Scope,
-    store::{Store, local::Local},
+    store::{Store, local::LocalStore},
 };
 use sessionlog_sim::{Fault, Op, Sim};
 
@@ -14,15 +14,15 @@ use crate::{
 
 const SESSIONS: [&str; 3] = ["a", "b", "c"];
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn segments(sim: &Sim) -> Vec<String> {
     sim.files().into_iter().filter(|path| path.starts_with("segments/")).collect()
 }
 
-async fn write(store: &Local, count: usize) {
+async fn write(store: &LocalStore, count: usize) {
     for n in 0..count {
         for session in SESSIONS {
             let body = format!("\"{n} {}\"", "lorem ipsum ".repeat(60));
@@ -33,7 +33,7 @@ async fn write(store: &Local, count: usize) {
 
 /// Creates a store killed just before it unlinked a file that a sealed one replaced, then restarted
 /// and written to; returns also the files at the time of the crash.
-async fn crashed_store(seed: u64) -> (Sim, Local, Vec<String>) {
+async fn crashed_store(seed: u64) -> (Sim, LocalStore, Vec<String>) {
     let sim = Sim::new(seed);
     let store = open(&sim);
     for session in SESSIONS {
@@ -55,7 +55,7 @@ async fn crashed_store(seed: u64) -> (Sim, Local, Vec<String>) {
 }
 
 /// Returns the bodies of every session.
-async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
+async fn bodies(store: &LocalStore) -> Vec<Vec<bytes::Bytes>> {
     let mut all = Vec::new();
     for session in SESSIONS {
         let events = events_of(store, &key(session)).await;
@@ -65,7 +65,7 @@ async fn bodies(store: &Local) -> Vec<Vec<bytes::Bytes>> {
 }
 
 /// Appends and flushes until the journal and both settled files are past the earlier starts.
-async fn append_and_flush(store: &Local) {
+async fn append_and_flush(store: &LocalStore) {
     for _ in 0..6 {
         write(store, 8).await;
         store.flush().unwrap();

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use sessionlog::client::Request;
+use sessionlog::client::HttpRequest;
 
 use crate::program::{Place, lines, ran};
 
@@ -85,7 +85,7 @@ fn line_ends_blanks_and_byte_order_marks_of_a_growing_transcript_round_trip() {
         let out = place.run(&["export", &session, "--format", "claude-code"]).ok();
         assert!(out == *text, "{n}: {:?}", out.get(..200));
         let path = format!("/v1/sessions/{session}/export");
-        let request = Request::get(path).query("format", "claude-code");
+        let request = HttpRequest::get(path).query("format", "claude-code");
         let out = runtime.block_on(server.client().send(request)).unwrap().body;
         assert!(out == *text, "{n}: over HTTP");
     }

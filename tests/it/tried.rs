@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessionlog::client::{Request, session_path};
+use sessionlog::client::{HttpRequest, session_path};
 
 use crate::{
     cli::{chat, event},
@@ -28,7 +28,7 @@ fn an_import_skips_a_deleted_session_and_reports_it_at_the_end() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let two = sessionlog::event::SessionId::new("two").unwrap();
-        server.client().json(Request::delete(session_path(&two, ""))).await.unwrap();
+        server.client().json(HttpRequest::delete(session_path(&two, ""))).await.unwrap();
     });
     assert_eq!(server.stop(), Some(0));
     let all = place.write("all.jsonl", &three.join("\n"));
@@ -150,7 +150,7 @@ fn a_backup_reports_its_numbers_of_live_and_deleted_sessions() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let two = sessionlog::event::SessionId::new("two").unwrap();
-        server.client().json(Request::delete(session_path(&two, ""))).await.unwrap();
+        server.client().json(HttpRequest::delete(session_path(&two, ""))).await.unwrap();
     });
     assert_eq!(server.stop(), Some(0));
     let (backup, back) = (place.path("backup"), place.path("back"));

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     event::Event,
-    store::{Health, Maintain, Read, Store, StoreError, local::Local},
+    store::{Health, Maintain, ReadRequest, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -36,7 +36,7 @@ enum Left {
 /// A machine and the events acknowledged on it, copied for each sector.
 struct Lived {
     sim: Sim,
-    store: Local,
+    store: LocalStore,
     events: BTreeMap<&'static str, Vec<Event>>,
 }
 
@@ -48,7 +48,7 @@ fn machine(encrypted: bool) -> Sim {
 /// has, some of them larger than a page.
 async fn lived(encrypted: bool) -> Lived {
     let sim = machine(encrypted);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in SESSIONS {
         create(&store, session).await;
     }
@@ -105,7 +105,7 @@ impl Image {
         let Lived { sim, store, events } = lived;
         match left {
             Left::Busy => {}
-            Left::Idle => store.idle(),
+            Left::Idle => store.write_idle_watermark(),
             Left::Clean => Store::close(&store).await,
         }
         sim.power_loss();
@@ -136,8 +136,8 @@ impl Image {
 
     /// Opens the machine; checks that every event is named as lost or served as acknowledged, and
     /// that no file is missing.
-    async fn start(&self, sim: &Sim, told: &str) -> (Local, Seen) {
-        let store = Local::open_local(&sim.env(), small())
+    async fn start(&self, sim: &Sim, told: &str) -> (LocalStore, Seen) {
+        let store = LocalStore::open_local(&sim.env(), small())
             .unwrap_or_else(|error| panic!("{told}: {error}"));
         let recovery = store.recovery();
         let frozen = store.health() != Health::Ready;
@@ -148,7 +148,7 @@ impl Image {
                 seen.hurt += 1;
                 continue;
             };
-            let read = Read { allow_gaps: true, ..everything() };
+            let read = ReadRequest { allow_gaps: true, ..everything() };
             let slice = store.read(&key(session), read).await.unwrap_or_else(|error| {
                 panic!("{told}: {session} answers nothing at all: {error}");
             });
@@ -248,7 +248,7 @@ async fn an_unreadable_journal_sector_is_rewritten_while_memory_has_its_content(
     for (path, sector) in pages {
         let told = format!("{path} sector {sector}");
         let Lived { sim, store, events } = lived(false).await;
-        store.idle();
+        store.write_idle_watermark();
         sim.spoil_sector(&path, sector);
         store.scrub();
         let scrub = store.recovery().scrub;
@@ -262,7 +262,7 @@ async fn an_unreadable_journal_sector_is_rewritten_while_memory_has_its_content(
         }
         sim.power_loss();
         drop(store);
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         assert_eq!((store.health(), store.recovery().damage), (Health::Ready, vec![]), "{told}");
         for (session, expected) in &events {
             assert_eq!(events_of(&store, &key(session)).await[..expected.len()], expected[..]);

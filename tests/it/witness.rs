@@ -17,7 +17,7 @@ use futures_util::{FutureExt, future::BoxFuture, task::noop_waker_ref};
 use sessionlog::{
     env::{DirEntry, File, Lock, Storage},
     event::{Event, Position, SessionKey},
-    store::{Appended, SessionInfo, Store, StoreResult, local::Local},
+    store::{AppendResult, SessionInfo, Store, StoreResult, local::LocalStore},
 };
 use sessionlog_sim::SeededEntropy;
 
@@ -43,8 +43,8 @@ pub enum Flaw {
 #[allow(clippy::large_enum_variant, reason = "a few of them live for a moment")]
 /// Answer to a request that arrived while another was in flight.
 pub enum Answer {
-    Appended(SessionKey, usize, StoreResult<Appended>),
-    Created(String, StoreResult<(SessionInfo, Appended)>),
+    Appended(SessionKey, usize, StoreResult<AppendResult>),
+    Created(String, StoreResult<(SessionInfo, AppendResult)>),
     Used(StoreResult<SessionInfo>),
     Redacted(usize, StoreResult<Option<Position>>),
     /// Activity of a thread of the engine.
@@ -69,7 +69,7 @@ struct Arrivals {
 pub struct Witness {
     flaw: Option<Flaw>,
     dice: SeededEntropy,
-    store: Mutex<Weak<Local>>,
+    store: Mutex<Weak<LocalStore>>,
     sessions: Mutex<Vec<String>>,
     seen: Mutex<BTreeMap<String, Vec<Event>>>,
     arrivals: Mutex<Arrivals>,
@@ -97,7 +97,7 @@ impl Witness {
     }
 
     /// Starts to read sessions of this store.
-    pub fn watch(&self, store: &Arc<Local>) {
+    pub fn watch(&self, store: &Arc<LocalStore>) {
         *held(&self.store) = Arc::downgrade(store);
     }
 
@@ -326,8 +326,8 @@ impl File for WatchedFile {
         })
     }
 
-    fn hurry(&self, byte_offset: u64, bytes: u64) {
-        self.inner.hurry(byte_offset, bytes);
+    fn start_writeback(&self, byte_offset: u64, bytes: u64) {
+        self.inner.start_writeback(byte_offset, bytes);
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -57,7 +57,7 @@ fn out_of_order(sources: &[Source]) -> Vec<String> {
 }
 
 #[test]
-fn the_parts_of_the_engine_use_only_those_before_them() {
+fn each_part_of_the_engine_uses_only_earlier_parts() {
     assert_none(&out_of_order(&sources()));
 }
 

@@ -22,7 +22,7 @@ const RECIPES: [(&str, &[&str]); 5] = [
     ),
     (
         "Add an event type with a view",
-        &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsAnswer", "fn compactions"],
+        &["CONTEXT_COMPACTED = ", "Compactions", "CompactionsAnswer", "fn print_compactions"],
     ),
     ("Add a storage engine", &["impl Store for Model", "mod model", "model::Model"]),
     (
@@ -94,13 +94,13 @@ fn every_recipe_lists_the_files_that_name_its_example() {
 }
 
 #[test]
-fn a_verb_takes_a_few_files() {
+fn the_recipe_for_a_verb_lists_few_files() {
     let document = fs::read_to_string(root().join("docs/how-to.md")).unwrap();
     assert!(listed(&document, "Add a verb").len() <= FILES_OF_A_VERB_MAX);
 }
 
 #[test]
-fn a_list_that_is_not_true_is_found() {
+fn an_inaccurate_list_of_files_is_reported() {
     let sources = [
         ("src/a.rs", "struct Restore;"),
         ("src/b.rs", "// Restore\nconst A: &str = \"restore\";"),

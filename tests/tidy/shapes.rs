@@ -17,16 +17,17 @@ const ABOVE_SERVICE: [&str; 4] = ["wire", "verbs", "http", "mcp"];
 
 type Measure = fn(&[Source]) -> usize;
 
-/// Each figure, its limit, and its measure.
+/// Each figure, its limit, and its measure. The limit of lines was raised once, by 1.3 %: types and
+/// functions got names that say what they are, and longer names take more lines.
 const FIGURES: [(&str, usize, Measure); 9] = [
-    ("lines of src", 135_430, lines),
+    ("lines of src", 137_200, lines),
     ("conversions of shapes above service", 15, conversions),
     ("tools whose arguments are declared by hand", 5, tools_by_hand),
-    ("type names declared more than once", 142, |sources| declared(sources, 1).len()),
-    ("type names declared more than twice", 7, |sources| declared(sources, 2).len()),
+    ("type names declared more than once", 5, |sources| declared(sources, 1).len()),
+    ("type names declared more than twice", 0, |sources| declared(sources, 2).len()),
     ("files of Service that call each other in a ring", 0, |sources| ring(sources).len()),
-    ("doc lines that begin with What or Whether", 217, |sources| vague(sources).len()),
-    ("constructors named of", 10, constructors_of),
+    ("doc lines that begin with What or Whether", 3, |sources| vague(sources).len()),
+    ("constructors named of", 0, constructors_of),
     ("names spelled by stringify! in src", 0, spelled),
 ];
 
@@ -47,7 +48,7 @@ fn conversions(sources: &[Source]) -> usize {
 }
 
 fn tools_by_hand(sources: &[Source]) -> usize {
-    let is_one = |line: &str| line.contains("Tool::own::<");
+    let is_one = |line: &str| line.contains("Tool::standalone::<");
     inside(sources).map(|source| source.lines().filter(|(_, line)| is_one(line)).count()).sum()
 }
 
@@ -177,7 +178,7 @@ fn beyond(figures: &[(&str, usize, usize)]) -> Vec<String> {
 }
 
 #[test]
-fn figures_of_the_house_keep_to_their_limits() {
+fn figures_do_not_exceed_their_limits() {
     let sources = sources();
     let figures = FIGURES.map(|(name, limit, measure)| (name, limit, measure(&sources)));
     let mut table = String::new();
@@ -195,7 +196,7 @@ fn print(table: &str) {
 }
 
 #[test]
-fn each_figure_counts_what_is_planted() {
+fn each_figure_counts_planted_occurrences() {
     let measured = |name: &str, files: &[(&str, &str)]| {
         let sources: Vec<_> = files.iter().map(|(p, t)| Source::new(p, t)).collect();
         let figure = FIGURES.iter().find(|(one, ..)| *one == name);
@@ -206,7 +207,12 @@ fn each_figure_counts_what_is_planted() {
         ("lines of src", "src/log/a.rs", "\n\n\n", 3),
         ("conversions of shapes above service", "src/wire/a.rs", conversion, 2),
         ("conversions of shapes above service", "src/service/a.rs", conversion, 0),
-        ("tools whose arguments are declared by hand", "src/verbs/a.rs", "Tool::own::<A>(", 1),
+        (
+            "tools whose arguments are declared by hand",
+            "src/verbs/a.rs",
+            "Tool::standalone::<A>(",
+            1,
+        ),
         ("doc lines that begin with What or Whether", "src/log/a.rs", "/// What is.\nfn f() {}", 1),
         ("doc lines that begin with What or Whether", "src/log/a.rs", "    /// Whether it is", 1),
         ("doc lines that begin with What or Whether", "src/log/a.rs", "/// It is\n/// What is", 0),
@@ -246,7 +252,7 @@ fn files_of_service_that_call_each_other_are_reported() {
 }
 
 #[test]
-fn a_figure_beyond_its_limit_and_a_limit_left_behind_are_reported() {
+fn a_figure_beyond_its_limit_and_a_limit_too_high_are_reported() {
     assert_eq!(beyond(&[("a", 10, 10), ("b", 100, 95)]), Vec::<String>::new());
     assert_eq!(beyond(&[("a", 10, 11)]), ["a: 11, and 10 is the limit"]);
     assert_eq!(beyond(&[("b", 100, 90)]), ["b: 90: lower the limit of 100"]);

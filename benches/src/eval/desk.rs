@@ -9,13 +9,13 @@ use super::agent::PROJECT;
 use crate::failure::{Failure, Outcome};
 use sessionlog::{
     api::sessions::CreateSession,
-    client::{Client, ClientError, Request, Target, session_path},
+    client::{Client, ClientError, ClientTarget, HttpRequest, session_path},
     env::{clock::SystemClock, entropy::SystemEntropy},
     event::SessionId,
     hook::{Hook, Payload, Spool},
-    import::{self, Source},
+    import::{self, ImportSource},
     secrets::Recogniser,
-    verbs::{NoQuery, Nowhere, sessions},
+    verbs::{NoParams, NoQuery, sessions},
 };
 
 /// Time for which a hook waits for the server: longer than in production, so that a slow machine
@@ -48,14 +48,14 @@ pub(super) async fn create(
 ) -> Outcome {
     let id = Some(session.to_string());
     let body = CreateSession { id, workspace, ..Default::default() };
-    client.call::<sessions::Create>(&Nowhere {}, &NoQuery {}, &body).await?;
+    client.call::<sessions::Create>(&NoParams {}, &NoQuery {}, &body).await?;
     Ok(())
 }
 
 /// Appends events to a session.
 pub(super) async fn append(client: &Client, session: &SessionId, events: &[Value]) -> Outcome {
     for batch in events.chunks(BATCH) {
-        let request = Request::post(session_path(session, "/events"));
+        let request = HttpRequest::post(session_path(session, "/events"));
         client.send(request.json(&json!({ "events": batch }))).await?;
     }
     Ok(())
@@ -63,7 +63,7 @@ pub(super) async fn append(client: &Client, session: &SessionId, events: &[Value
 
 impl Desk {
     /// Creates a client; hooks spool in `spool` and return at most `hook_tokens` tokens.
-    pub(super) fn new(server: Target, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
+    pub(super) fn new(server: ClientTarget, spool: PathBuf, hook_tokens: usize) -> Outcome<Self> {
         let client = Client::new(server, "eval")?;
         let secrets = Arc::new(Recogniser::default());
         let hook = Hook {
@@ -98,7 +98,7 @@ impl Desk {
 
     /// Imports messages, one a line.
     pub(super) async fn import(&self, session: &SessionId, lines: &str) -> Outcome {
-        let source = Source {
+        let source = ImportSource {
             reader: Box::new(lines.as_bytes()),
             name: session.to_string(),
             session: Some(session.clone()),
@@ -106,7 +106,7 @@ impl Desk {
             around: None,
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
-        match report.bad.named().first() {
+        match report.bad.items().first() {
             Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
             None => Ok(()),
         }
@@ -121,7 +121,7 @@ impl Desk {
     ) -> Outcome<Answer> {
         let mut members: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();
         members.insert("sessionId".to_owned(), json!(session.as_str()));
-        let request = Request::post(format!("/v1/tools/{tool}")).json(&Value::Object(members));
+        let request = HttpRequest::post(format!("/v1/tools/{tool}")).json(&Value::Object(members));
         self.answer(request).await
     }
 
@@ -151,7 +151,7 @@ impl Desk {
         tokens_max: Option<u64>,
     ) -> Outcome<Answer> {
         let path = session_path(session, &format!("/views/{view}"));
-        self.answer(Request::get(path).query_opt("tokens_max", tokens_max)).await
+        self.answer(HttpRequest::get(path).query_opt("tokens_max", tokens_max)).await
     }
 
     /// Fetches a view of a session as of a position.
@@ -164,7 +164,7 @@ impl Desk {
         recall: Option<&str>,
     ) -> Outcome<Answer> {
         let path = session_path(session, &format!("/views/{view}"));
-        let request = Request::get(path).query_opt("tokens_max", Some(tokens_max));
+        let request = HttpRequest::get(path).query_opt("tokens_max", Some(tokens_max));
         let request = request.query_opt("at", Some(at)).query_opt("recall", recall);
         // Format of a model: ids and times of events could contain a value by chance.
         let format = (view == "window").then_some("openai");
@@ -188,7 +188,7 @@ impl Desk {
         Ok(text)
     }
 
-    async fn answer(&self, request: Request) -> Outcome<Answer> {
+    async fn answer(&self, request: HttpRequest) -> Outcome<Answer> {
         let text = self.client.text(request).await?;
         let value = serde_json::from_str(&text).map_err(io::Error::other)?;
         Ok(Answer { value, bytes: text.len() as u64 })

@@ -41,7 +41,7 @@ use super::{
     site::{Settings, Site},
     stop_on_signals,
 };
-use ::sessionlog::{client::Target, env::files};
+use ::sessionlog::{client::ClientTarget, env::files};
 
 /// What is evaluated.
 #[derive(Debug, Subcommand)]
@@ -122,7 +122,7 @@ fn recovery(wanted: &Recovery) -> Outcome {
     site.bar = progress_bar((seeds.len() * KINDS.len()) as u64, wanted.json);
     let server = Server::start(&site, &site.path("data"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
-    let desk = Desk::new(Target::Server(url), site.path("spool"), hook_tokens(&site)?)?;
+    let desk = Desk::new(ClientTarget::Server(url), site.path("spool"), hook_tokens(&site)?)?;
     let report = site.wait(evaluate(&desk, &seeds, real.as_ref(), &site.bar))??;
     site.bar.finish_and_clear();
     if let Some(directory) = &wanted.out {

@@ -1,13 +1,13 @@
-//! The arguments of verbs on events: appended, printed, replayed, redacted, brought in and out. It
-//! must not act on them.
+//! The arguments of verbs on events: append, print, replay, redact, import and export. It must not
+//! act on them.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
 use super::{
-    super::{common::session, complete::ids},
-    values::{SortOrder, event, point, speed},
+    super::{common::parse_session_id, complete::id_completer},
+    values::{SortOrder, parse_event_id, parse_point, parse_speed},
 };
 use crate::event::{EventId, SessionId};
 
@@ -17,12 +17,12 @@ Example: sessionlog redact trip evt_0198c5d2f0a07a1b8c3d4e5f60718293
 On a terminal it asks first; without one --yes is required.")]
 pub(crate) struct RedactArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Event id, as `events` prints it
-    #[arg(value_name = "EVENT", value_parser = event)]
+    #[arg(value_name = "EVENT", value_parser = parse_event_id)]
     pub(crate) event: EventId,
-    /// Redact also the items of memory that stand for it or were written from its session after it
+    /// Also redact memory items that represent it or were written from its session after it
     #[arg(long)]
     pub(crate) with_memory: bool,
     /// Confirm without asking
@@ -39,14 +39,14 @@ Examples:
 Each line is one event: a `type`, an optional `id` (a retry with the same id appends nothing), an
 optional `position` (required position of the event), and any other members. Events are appended in
 batches as they arrive. Acknowledged events are durable.")]
-pub(crate) struct Append {
+pub(crate) struct AppendArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Create the session if it does not exist
     #[arg(long)]
     pub(crate) create: bool,
-    /// Append only if the first event gets this position
+    /// Append only if the first event will have this position
     #[arg(long, value_name = "N")]
     pub(crate) if_position: Option<u64>,
     /// Retry key: the same lines with the same key append nothing for 24 hours
@@ -60,16 +60,16 @@ pub(crate) struct Append {
 /// A range of events, by positions or by times.
 #[derive(Debug, Args)]
 pub(crate) struct RangeArgs {
-    /// First position
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    /// Position of the first event
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
     /// Position to stop before
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
-    /// Only events since: an instant, a day such as yesterday, or a duration such as 7d
+    /// Only events since then: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN", conflicts_with_all = ["from"])]
     pub(crate) since: Option<String>,
-    /// Only events before
+    /// Only events before then
     #[arg(long, value_name = "WHEN", conflicts_with_all = ["to"])]
     pub(crate) until: Option<String>,
 }
@@ -84,13 +84,13 @@ Examples:
   sessionlog events trip --follow                  wait for more until interrupted")]
 pub(crate) struct EventsArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
     /// Show events around this position
     #[arg(
-        long, value_name = "POINT", value_parser = point, allow_hyphen_values = true,
+        long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true,
         conflicts_with_all = ["from", "to", "since", "until", "follow"]
     )]
     pub(crate) around: Option<String>,
@@ -126,12 +126,12 @@ Examples:
   sessionlog replay trip --lines                   plain lines, as in a pipe")]
 pub(crate) struct ReplayArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     #[command(flatten)]
     pub(crate) range: RangeArgs,
-    /// Pause between events as recorded, this many times faster; default: no pause
-    #[arg(long, value_name = "X", value_parser = speed)]
+    /// Pause between events as recorded, this many times faster [default: no pause]
+    #[arg(long, value_name = "X", value_parser = parse_speed)]
     pub(crate) speed: Option<f64>,
     /// Print lines instead of the player, on a terminal too
     #[arg(long)]
@@ -156,11 +156,11 @@ Importing a grown file again adds only what is new. A conversation is never merg
 that holds another one; it is skipped and reported: name another session with --session. Events keep
 their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
 pub(crate) struct ImportArgs {
-    /// Files to read; `-` is standard input
+    /// Files to import; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Session id, for a file with one conversation without an id
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    #[arg(long, value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: Option<SessionId>,
 }
 
@@ -174,15 +174,15 @@ Secrets are removed from a document by the rules of recording (settings secrets,
 effort: read it before you pass it on. The other formats have every event as it is stored.")]
 pub(crate) struct ExportArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Output format
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "jsonl")]
-    pub(crate) format: Format,
+    pub(crate) format: ExportFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum ExportFormat {
     /// Events, one JSON object per line
     #[value(alias = "events")]
     Jsonl,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::super::{common::session, complete::ids};
+use super::super::{common::parse_session_id, complete::id_completer};
 use crate::event::SessionId;
 
 #[derive(Debug, Args)]
@@ -23,7 +23,7 @@ pub(crate) struct HandoffArgs {
 }
 
 impl HandoffArgs {
-    /// The workspace that it names.
+    /// Returns the workspace argument.
     pub(crate) fn workspace_mut(&mut self) -> &mut Option<String> {
         match &mut self.verb {
             HandoffVerb::Save(verb) => &mut verb.workspace,
@@ -33,7 +33,7 @@ impl HandoffArgs {
         }
     }
 
-    /// The session that it names.
+    /// Returns the session argument.
     pub(crate) fn session_mut(&mut self) -> Option<&mut SessionId> {
         match &mut self.verb {
             HandoffVerb::Save(verb) => verb.session.as_mut(),
@@ -57,16 +57,16 @@ pub(crate) struct WorkspaceArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkspaceVerb {
-    /// Give sessions, memory and graph of a directory that was moved to its new path
+    /// Assign the sessions, memory and graph of a moved directory to its new path
     Move(MoveArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct MoveArgs {
-    /// The workspace: the path that the directory had, or another name
+    /// Workspace: the former path of the directory, or another name
     #[arg(value_name = "FROM")]
     pub(crate) from: String,
-    /// The path that it has now, or another name
+    /// The new path, or another name
     #[arg(value_name = "TO")]
     pub(crate) to: String,
 }
@@ -75,9 +75,9 @@ pub(crate) struct MoveArgs {
 pub(crate) enum HandoffVerb {
     /// Save a session of a workspace for the one that continues it
     Save(SaveArgs),
-    /// Print what is known of the work of a session, and make the session that continues it
+    /// Print the context of a saved session, and create the session that continues it
     Restore(RestoreWorkArgs),
-    /// Print what a session that begins in a workspace receives of those before it
+    /// Print the context that a new session of a workspace gets from earlier ones
     Start(StartArgs),
     /// List the sessions that continue one another
     Chain(ChainArgs),
@@ -85,70 +85,70 @@ pub(crate) enum HandoffVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct SaveArgs {
-    /// The workspace: a directory of it, or another name; default: that of the working directory
+    /// Workspace: a directory in it, or its name [default: that of the working directory]
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
-    /// The session, when it is not the latest with work
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    /// Session to save [default: the latest one with work]
+    #[arg(long, value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: Option<SessionId>,
-    /// Where the work stands, in your words
+    /// Current state of the work, in your words
     #[arg(long, value_name = "TEXT")]
     pub(crate) context: Option<String>,
-    /// A file that matters; may be given several times
+    /// A file that matters; may be repeated
     #[arg(long = "file", value_name = "PATH")]
     pub(crate) files: Vec<PathBuf>,
-    /// A file with what to save, as the HTTP API takes it; `-` for standard input
+    /// File with the request body of the HTTP API as JSON; `-` is standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreWorkArgs {
-    /// The workspace: a directory of it, or another name; default: that of the working directory
+    /// Workspace: a directory in it, or its name [default: that of the working directory]
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
-    /// The session, when it is not the one saved last
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    /// Session to continue [default: the one saved last]
+    #[arg(long, value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: Option<SessionId>,
-    /// Tokens of the answer: 600 to 200 000, 4 000 by default
+    /// Maximum tokens of the answer, 600 to 200 000 [default: 4 000]
     #[arg(long, value_name = "N")]
     pub(crate) tokens: Option<usize>,
-    /// Least importance of a context item: 0 to 10, 3 by default
+    /// Minimum importance of a context item, 0 to 10 [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) threshold: Option<u8>,
-    /// Maximum number of context items: 50 by default
+    /// Maximum number of context items [default: 50]
     #[arg(long, value_name = "N")]
     pub(crate) items: Option<usize>,
-    /// By what is chosen
+    /// Method that chooses the context
     #[arg(long, value_name = "NAME", value_parser = ["hybrid", "recency", "importance", "vector"])]
     pub(crate) algorithm: Option<String>,
-    /// Print texts whole or not at all
+    /// Do not shorten texts: leave out those that do not fit
     #[arg(long)]
     pub(crate) whole: bool,
-    /// Only look: nothing is written, and no session is made
+    /// Only print the context: write nothing and create no session
     #[arg(long)]
     pub(crate) look: bool,
-    /// Say why each item was chosen
+    /// Print why each item was chosen
     #[arg(long)]
     pub(crate) explain: bool,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
-    /// The workspace: a directory of it, or another name; default: that of the working directory
+    /// Workspace: a directory in it, or its name [default: that of the working directory]
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
-    /// Tokens of the text: 400 to 20 000, 700 by default
+    /// Maximum tokens of the text, 400 to 20 000 [default: 700]
     #[arg(long, value_name = "N")]
     pub(crate) tokens: Option<usize>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ChainArgs {
-    /// The workspace: a directory of it, or another name; default: that of the working directory
+    /// Workspace: a directory in it, or its name [default: that of the working directory]
     #[arg(value_name = "W")]
     pub(crate) workspace: Option<String>,
-    /// The session, when it is not the one that `restore` would choose
-    #[arg(long, value_name = "S", value_parser = session, add = ids())]
+    /// Session whose chain to list [default: the one that `restore` would choose]
+    #[arg(long, value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: Option<SessionId>,
 }

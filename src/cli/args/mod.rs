@@ -15,13 +15,14 @@ mod work;
 
 use clap::{Parser, Subcommand};
 
-use super::{common::Common, mcp::Mcp, proxy::Proxy};
+use super::{common::CommonFlags, mcp::McpArgs, proxy::ProxyArgs};
 
 pub(super) use self::{
     events::{
-        Append, EventsArgs, ExportArgs, Format, ImportArgs, RangeArgs, RedactArgs, ReplayArgs,
+        AppendArgs, EventsArgs, ExportArgs, ExportFormat, ImportArgs, RangeArgs, RedactArgs,
+        ReplayArgs,
     },
-    graph::{GraphArgs, entity},
+    graph::{GraphArgs, parse_entity},
     handoff::{
         ChainArgs, HandoffArgs, HandoffVerb, RestoreWorkArgs, SaveArgs, StartArgs, WorkspaceArgs,
         WorkspaceVerb,
@@ -34,14 +35,14 @@ pub(super) use self::{
     search::SearchArgs,
     sessions::{
         DeleteArgs, EraseArgs, HoldArgs, RenameArgs, RetentionArgs, SessionArgs, SessionsArgs,
-        ShowArgs, TagArgs, Why,
+        ShowArgs, TagArgs, WhyArgs,
     },
     stores::{
         AuditArgs, BackupArgs, BackupVerb, InspectArgs, KeysArgs, KeysVerb, NewTokenArgs,
         RepairArgs, TokensArgs, TokensVerb, VerifyArgs,
     },
     values::{SortOrder, name_of},
-    views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowFormat, WindowPlan},
+    views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowArgs, WindowFormat},
     work::{CheckpointsArgs, CursorsArgs, HistoryArgs, WakeArgs},
 };
 
@@ -59,7 +60,7 @@ Points, where a POINT is asked for: 17, end, -5 (five before the end), event:<id
 time:<RFC 3339>, step:<n>[@<branch>], checkpoint:<id or label>, cursor:<name>,
 action:<event type>[/<n>] (the n-th last).";
 
-/// The version, with the commit where the build knows it.
+/// Returns the version, with the commit if the build provides it.
 pub(super) fn version() -> String {
     let version = env!("CARGO_PKG_VERSION");
     match option_env!("SESSIONLOG_BUILT_FROM") {
@@ -76,18 +77,18 @@ pub(super) fn version() -> String {
 #[command(name = "sessionlog", version = version(), after_help = EXAMPLES, max_term_width = 100)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonFlags,
     #[command(subcommand)]
     pub(super) verb: Verb,
 }
 
-/// [`Arguments`] of `hook` alone, which an agent waits for: to build all verbs takes longer
-/// than the rest of it.
+/// [`Arguments`] of `hook` alone: an agent waits for it, and building the definitions of all verbs
+/// takes longer than the hook itself.
 #[derive(Debug, Parser)]
 #[command(name = "sessionlog")]
 pub(super) struct HookArguments {
     #[command(flatten)]
-    pub(super) common: Common,
+    pub(super) common: CommonFlags,
     #[command(subcommand)]
     verb: HookVerb,
 }
@@ -108,7 +109,7 @@ pub(super) enum Verb {
     /// Run the HTTP and MCP server until it is stopped
     Serve(ServeArgs),
     /// Run an MCP server on standard input and output
-    Mcp(Mcp),
+    Mcp(McpArgs),
     /// Record a hook event of Claude Code or Codex from standard input
     Hook,
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
@@ -125,18 +126,18 @@ unless they were edited since: then our entries alone are removed. What was reco
     Uninstall(InstallArgs),
     /// Stop recording what agents do, everywhere or in a directory
     Pause(PauseArgs),
-    /// Record again what agents do
+    /// Resume recording what agents do
     Unpause(UnpauseArgs),
     /// Wrap an MCP server: record tool calls and answer repeats
-    Proxy(Proxy),
+    Proxy(ProxyArgs),
     /// List sessions, newest first
     #[command(visible_aliases = ["ls", "list"])]
     Sessions(SessionsArgs),
     /// Show a session: its size, task, progress, parents and forks
     Show(ShowArgs),
     /// Append events from standard input, one JSON object per line
-    Append(Append),
-    /// Search the events of every session by words
+    Append(AppendArgs),
+    /// Search the events of all sessions
     Search(SearchArgs),
     /// Print events, one JSON object per line
     Events(EventsArgs),
@@ -158,30 +159,30 @@ unless they were edited since: then our entries alone are removed. What was reco
     Checkpoints(CheckpointsArgs),
     /// List, set or delete the named read positions of a session
     Cursors(CursorsArgs),
-    /// List what is remembered in a session or a workspace, add to it or forget an item
+    /// List, add or forget items of memory of a session or a workspace
     Memory(MemoryArgs),
-    /// Show what was done in a workspace, its entities and relations, or write one
+    /// Show the activity, entities and relations of a workspace, or write them
     Graph(GraphArgs),
     /// Mark an event as important, wrong or done
     Mark(MarkArgs),
-    /// Save a session, restore one in a session that continues it, list the chain of both
+    /// Save a session, restore it in a new session, or list the chain of sessions
     Handoff(HandoffArgs),
-    /// Give what a workspace has to its new path
+    /// Move the data of a workspace to its new path
     Workspace(WorkspaceArgs),
     /// Take a session's write lease and show what is unfinished
     Wake(WakeArgs),
-    /// Give a session another title
+    /// Change the title of a session
     Rename(RenameArgs),
     /// Set or remove tags of a session: pairs of its metadata
     Tag(TagArgs),
-    /// Archive a session: it can be read, and not written
+    /// Archive a session: it stays readable and rejects writes
     Archive(SessionArgs),
-    /// Let an archived session be written again
+    /// Make an archived session writable again
     Unarchive(SessionArgs),
     /// Show recent work, unfinished sessions and where to start
     History(HistoryArgs),
-    /// Show which sessions changed a file, and what was asked for
-    Why(Why),
+    /// Show which sessions changed a file, and the request for each change
+    Why(WhyArgs),
     /// Delete a session; restore brings it back until its grace period ends
     Delete(DeleteArgs),
     /// Protect a session from expiry and deletion, or release it
@@ -229,13 +230,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn clap_accepts_the_definitions_of_the_command_line() {
         Arguments::command().debug_assert();
         HookArguments::command().debug_assert();
     }
 
     #[test]
-    fn a_hook_reads_its_flags_as_every_verb_does_wherever_they_stand() {
+    fn a_hook_parses_its_flags_like_every_verb_before_and_after_its_name() {
         for words in [
             &["sessionlog", "hook"][..],
             &["sessionlog", "--json", "hook", "--hook-wait", "3s"],

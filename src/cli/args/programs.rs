@@ -5,7 +5,7 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{super::settings::OfAnOwner, values::lasts};
+use super::{super::settings::OwnerFlags, values::parse_positive_duration};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
@@ -14,7 +14,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, hide = true)]
     pub(crate) on_demand: bool,
     #[command(flatten)]
-    pub(crate) settings: OfAnOwner,
+    pub(crate) settings: OwnerFlags,
 }
 
 /// A program that can be set up.
@@ -26,7 +26,7 @@ pub(crate) enum AgentName {
     Codex,
 }
 
-/// Whose settings are changed.
+/// Scope of the settings to change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum InstallScope {
     /// Your own settings, for every project
@@ -74,17 +74,17 @@ It holds for hooks and proxies of every store, also while no server runs; SESSIO
 the same for one program. What an agent says meanwhile is not read from its transcript later. The
 next event of its session is preceded by one that tells of the gap.")]
 pub(crate) struct PauseArgs {
-    /// Directory; default: everywhere
+    /// Directory [default: everywhere]
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
-    /// How long, such as 30m or 2h; default: until unpause
-    #[arg(long = "for", value_name = "DURATION", value_parser = lasts)]
+    /// Length of the pause, such as 30m or 2h [default: until unpause]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_positive_duration)]
     pub(crate) lasts: Option<Duration>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct UnpauseArgs {
-    /// The directory that was paused; default: end every pause
+    /// The paused directory [default: end every pause]
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 }

@@ -1,13 +1,13 @@
-//! The arguments of verbs on sessions as a whole: listed, named, ended, kept. It must not act on
-//! them.
+//! The arguments of verbs on whole sessions: list, rename, tag, delete, hold and so on. It must not
+//! act on them.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::{
-    super::{common::session, complete::ids},
-    values::{SortOrder, pair},
+    super::{common::parse_session_id, complete::id_completer},
+    values::{SortOrder, parse_pair},
 };
 use crate::event::SessionId;
 
@@ -17,8 +17,8 @@ Example: sessionlog why src/parser.rs
 
 It reads the newest 200 sessions of the file's repository, and of none. A change that a person or
 another program made is in no session.")]
-pub(crate) struct Why {
-    /// The file
+pub(crate) struct WhyArgs {
+    /// Path of the file
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }
@@ -35,28 +35,28 @@ pub(crate) struct SessionsArgs {
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// Only sessions of this workspace: a directory of it, or another name
+    /// Only sessions of this workspace: a directory in it, or its name
     #[arg(value_name = "W")]
     pub(crate) of: Option<String>,
-    /// The same
+    /// The same as the argument W
     #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
-    /// Of every workspace, and not first of the working directory's
+    /// Sessions of every workspace, not only of the current one
     #[arg(long, conflicts_with_all = ["workspace", "of"])]
     pub(crate) all: bool,
-    /// The workspace of the working directory, where no other is meant
+    /// Workspace of the working directory, if no other is given
     #[arg(skip)]
     pub(crate) here: Option<String>,
     /// Only sessions of this client, such as claude-code or codex
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Option<String>,
-    /// Only sessions with this tag; may be given several times
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    /// Only sessions with this tag; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(crate) tag: Vec<(String, String)>,
     /// Order of the output
     #[arg(long, value_enum, value_name = "ORDER", default_value = "desc")]
     pub(crate) order: SortOrder,
-    /// Only sessions of these states
+    /// Only sessions in these states
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = ["idle", "running", "rescheduling", "terminated"])]
     pub(crate) state: Vec<String>,
     /// Only sessions created since: an instant, a day such as yesterday, or a duration such as 7d
@@ -65,10 +65,10 @@ pub(crate) struct SessionsArgs {
     /// Only sessions created before: an instant, a day such as yesterday, or a duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
-    /// Also archived sessions
+    /// Include archived sessions
     #[arg(long)]
     pub(crate) archived: bool,
-    /// Expired and deleted sessions instead, and until when `restore` brings them back
+    /// List expired and deleted sessions instead, and until when `restore` works
     #[arg(long, conflicts_with_all = ["workspace", "of", "client", "tag", "order", "state", "since", "until", "archived"])]
     pub(crate) deleted: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) struct SessionsArgs {
 #[command(after_help = "Example: sessionlog rename trip 'A week in Ghent'")]
 pub(crate) struct RenameArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// New title; an empty one removes it
     #[arg(value_name = "TITLE")]
@@ -92,10 +92,10 @@ Examples:
   sessionlog sessions --tag team=travel           list those with it")]
 pub(crate) struct TagArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Tags to set; one without a value is removed
-    #[arg(value_name = "NAME=VALUE", required = true, value_parser = pair)]
+    #[arg(value_name = "NAME=VALUE", required = true, value_parser = parse_pair)]
     pub(crate) pairs: Vec<(String, String)>,
 }
 
@@ -105,12 +105,12 @@ On a terminal it asks first; without one --yes is required. Exported files and b
 copies.")]
 pub(crate) struct EraseArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids(), required_unless_present = "notebook")]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer(), required_unless_present = "notebook")]
     pub(crate) session: Option<SessionId>,
-    /// Instead of a session: what is remembered for this workspace
+    /// Erase the notebook of this workspace, instead of a session
     #[arg(long, value_name = "W", conflicts_with = "session")]
     pub(crate) notebook: Option<String>,
-    /// Redact first the items of memory that were written from the session
+    /// First redact the items of memory that were written from the session
     #[arg(long, conflicts_with = "notebook")]
     pub(crate) with_memory: bool,
     /// Confirm without asking
@@ -121,9 +121,9 @@ pub(crate) struct EraseArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
-    /// Only its parents and forks
+    /// Show only parents and forks
     #[arg(long)]
     pub(crate) lineage: bool,
 }
@@ -131,7 +131,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SessionArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
 }
 
@@ -143,11 +143,11 @@ removed, and its id can be used again.
 With --now its bytes are removed at once, which frees disk space, also on a full disk. An expired
 session and a deleted one take it too.")]
 pub(crate) struct DeleteArgs {
-    /// Remove its bytes at once: it cannot be restored
+    /// Remove the bytes at once: the session cannot be restored
     #[arg(long)]
     pub(crate) now: bool,
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Confirm without asking
     #[arg(long, short)]
@@ -157,7 +157,7 @@ pub(crate) struct DeleteArgs {
 #[derive(Debug, Args)]
 pub(crate) struct HoldArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Release the session; its idle time starts again
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! The arguments of verbs on a store as a whole: who may use it, its keys, copies and damage. It
+//! The arguments of verbs on a whole store: access, keys, backups and damage. It
 //! must not act on them.
 
 use std::path::PathBuf;
@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::{
-    super::{common::session, complete::ids},
-    values::{SortOrder, grant, point, receipt},
+    super::{common::parse_session_id, complete::id_completer},
+    values::{SortOrder, parse_grant, parse_point, parse_receipt},
 };
 use crate::{access::Grant, event::SessionId};
 
@@ -43,9 +43,9 @@ pub(crate) struct NewTokenArgs {
     #[arg(long, value_name = "U")]
     pub(crate) user: String,
     /// Permissions of the token
-    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "read,write", value_parser = grant)]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', default_value = "read,write", value_parser = parse_grant)]
     pub(crate) scopes: Vec<Grant>,
-    /// Expiry: a duration such as 90d or 12h, or an instant; default: never
+    /// Expiry: a duration such as 90d or 12h, or an instant [default: never]
     #[arg(long, value_name = "WHEN")]
     pub(crate) expires: Option<String>,
     /// Label of the token
@@ -81,8 +81,8 @@ pub(crate) enum KeysVerb {
 
 #[derive(Debug, Args)]
 pub(crate) struct AuditArgs {
-    /// First position
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    /// Position of the first line
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
     /// Maximum number of lines
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
@@ -136,10 +136,10 @@ one where writers of the data directory cannot change it. Exit code 3: something
 receipt does not hold.")]
 pub(crate) struct VerifyArgs {
     /// Only this session: its id, or a unique prefix
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: Option<SessionId>,
-    /// Receipt of the session that was kept elsewhere: position and chain value
-    #[arg(long, value_name = "POSITION:HASH", requires = "session", value_parser = receipt)]
+    /// Receipt of the session from outside the store: position and chain value
+    #[arg(long, value_name = "POSITION:HASH", requires = "session", value_parser = parse_receipt)]
     pub(crate) expect_head: Option<String>,
 }
 
@@ -153,15 +153,15 @@ Without --accept-loss nothing is changed; exit code 3 means that something is da
 stays a gap permanently; the damaged bytes are first copied to quarantine/.")]
 pub(crate) struct RepairArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, required_unless_present = "store")]
+    #[arg(value_name = "S", value_parser = parse_session_id, required_unless_present = "store")]
     pub(crate) session: Option<SessionId>,
-    /// Damage of no single session, which makes the whole store read-only
+    /// Repair damage that belongs to no session and makes the whole store read-only
     #[arg(long, conflicts_with = "session")]
     pub(crate) store: bool,
     /// Accept the loss: record it, and allow appends after it
     #[arg(long)]
     pub(crate) accept_loss: bool,
-    /// Accepted as with other verbs; --accept-loss confirms already
+    /// Accepted for consistency; --accept-loss already confirms
     #[arg(long, short)]
     pub(crate) yes: bool,
     /// Show what would be lost; change nothing

@@ -1,11 +1,11 @@
-//! The arguments of views of a session and of what begins at a point of it. It must not act on
-//! them.
+//! The arguments of verbs that show a session, compare its points or start from one. It must not
+//! act on them.
 
 use clap::{Args, ValueEnum};
 
 use super::{
-    super::{common::session, complete::ids},
-    values::point,
+    super::{common::parse_session_id, complete::id_completer},
+    values::parse_point,
 };
 use crate::event::SessionId;
 
@@ -16,10 +16,10 @@ Examples:
   sessionlog rewind trip --to -10 --fork           continue from there in a new session")]
 pub(crate) struct RewindArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
-    /// Point to look from; only events before it count, and a step it names
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    /// Point in time; only events before it are shown, and a step that it names
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) to: String,
     /// Start a new session from there instead
     #[arg(long)]
@@ -33,15 +33,15 @@ Examples:
   sessionlog fork trip --at event:e42 --id trip-2 --title 'Another way'")]
 pub(crate) struct ForkArgs {
     /// Id of the parent session, or a unique prefix of it
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Point to fork at; events before it are shared, and a step it names
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) at: String,
-    /// Id of the new session; default: generated
-    #[arg(long, value_name = "ID", value_parser = session, add = ids())]
+    /// Id of the new session [default: generated]
+    #[arg(long, value_name = "ID", value_parser = parse_session_id, add = id_completer())]
     pub(crate) id: Option<SessionId>,
-    /// Title of the new session; default: the parent's
+    /// Title of the new session [default: the parent's]
     #[arg(long, value_name = "TEXT")]
     pub(crate) title: Option<String>,
 }
@@ -55,21 +55,21 @@ Examples:
 The points may be given in either order. `sessionlog events trip --from P --to P` prints the events.")]
 pub(crate) struct DiffArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// First point
-    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) from: String,
     /// Second point
-    #[arg(value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) to: String,
     #[command(flatten)]
-    pub(crate) plan: WindowPlan,
+    pub(crate) plan: WindowArgs,
 }
 
-/// How a window is built.
+/// Options for building a window.
 #[derive(Debug, Args)]
-pub(crate) struct WindowPlan {
+pub(crate) struct WindowArgs {
     /// Maximum number of tokens
     #[arg(long, value_name = "N")]
     pub(crate) tokens_max: Option<u64>,
@@ -99,21 +99,21 @@ Transforms, applied in the order they are named:
   reorder[:slack=PERCENT], annotate[:times]")]
 pub(crate) struct ViewArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// View to show
     #[arg(value_enum, value_name = "VIEW", default_value = "index")]
     pub(crate) which: WhichView,
     /// Show the session as of this point
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) at: Option<String>,
     /// Start the window at this point
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true)]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
     pub(crate) from: Option<String>,
-    /// Sessions that a window recalls from, which leaves something out
+    /// Sessions from which a window that leaves events out recalls passages
     #[arg(long, value_enum, value_name = "FROM")]
-    pub(crate) recall: Option<Recall>,
-    /// Maximum number of tokens of the brief and the passages that are recalled
+    pub(crate) recall: Option<RecallSource>,
+    /// Maximum number of tokens of the recalled brief and passages
     #[arg(long, value_name = "N")]
     pub(crate) recall_tokens: Option<u64>,
     /// Step number
@@ -131,12 +131,12 @@ pub(crate) struct ViewArgs {
     /// Print why each item was chosen
     #[arg(long)]
     pub(crate) explain: bool,
-    /// Search the session for these words, best match first; a phrase in double quotes must match
+    /// Search the session for these terms, best match first; a phrase in double quotes must match
     /// exactly
     #[arg(long, value_name = "WORDS")]
     pub(crate) find: Option<String>,
     #[command(flatten)]
-    pub(crate) plan: WindowPlan,
+    pub(crate) plan: WindowArgs,
 }
 
 /// Views of a session.
@@ -152,24 +152,24 @@ pub(crate) enum WhichView {
     Continuation,
     /// What a model sees within a token budget
     Window,
-    /// How full the model's context is, as its harness reports
+    /// Fill level of the model's context, as its harness reports
     Usage,
     /// What the client's compactions removed from its context
     Compactions,
 }
 
-/// Where a window recalls from.
+/// Sessions from which a window recalls passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Recall {
-    /// Its session
+pub(crate) enum RecallSource {
+    /// This session
     Line,
-    /// Its session, and what was said in others of its workspace
+    /// This session, and messages of other sessions of its workspace
     Workspace,
-    /// Nowhere
+    /// No session
     None,
 }
 
-/// Form of what a window is made of.
+/// Format of the entries of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum WindowFormat {
     /// Events as stored (default)

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{
-    super::{common::session, complete::ids},
-    values::point,
+    super::{common::parse_session_id, complete::id_completer},
+    values::parse_point,
 };
 use crate::event::SessionId;
 
@@ -20,15 +20,15 @@ Examples:
   sessionlog checkpoints trip --resume chk_…       continue from it; nothing is removed")]
 pub(crate) struct CheckpointsArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Create a checkpoint
     #[arg(long, conflicts_with_all = ["show", "resume"])]
     pub(crate) create: bool,
-    /// Show one, by id or label, with its state
+    /// Show a checkpoint with its state, by id or label
     #[arg(long, value_name = "C")]
     pub(crate) show: Option<String>,
-    /// List also those without a label, where some have one
+    /// Include checkpoints without a label
     #[arg(long, conflicts_with_all = ["create", "show", "resume"])]
     pub(crate) all: bool,
     /// Resume from a checkpoint by id or label
@@ -37,14 +37,14 @@ pub(crate) struct CheckpointsArgs {
     /// Label of the new checkpoint
     #[arg(long, value_name = "TEXT", requires = "create")]
     pub(crate) label: Option<String>,
-    /// Thread of the new checkpoint, or to list
+    /// Thread of the new checkpoint, or of those to list
     #[arg(long, value_name = "T")]
     pub(crate) thread: Option<String>,
-    /// Parent of the new checkpoint; default: the last of its thread
+    /// Parent of the new checkpoint [default: the last of its thread]
     #[arg(long, value_name = "C", requires = "create")]
     pub(crate) parent: Option<String>,
-    /// Position of the new checkpoint; default: the end
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "create")]
+    /// Position of the new checkpoint [default: the end]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true, requires = "create")]
     pub(crate) at: Option<String>,
     /// File with the agent's whole state as a JSON object; `-` is standard input
     #[arg(long, value_name = "FILE", requires = "create", conflicts_with = "state_delta")]
@@ -72,15 +72,15 @@ Examples:
   sessionlog cursors trip --delete me")]
 pub(crate) struct CursorsArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
-    /// Set the cursor of this name
+    /// Set the cursor with this name
     #[arg(long, value_name = "NAME", conflicts_with = "delete")]
     pub(crate) put: Option<String>,
-    /// Position of the cursor; default: the end
-    #[arg(long, value_name = "POINT", value_parser = point, allow_hyphen_values = true, requires = "put")]
+    /// Position of the cursor [default: the end]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true, requires = "put")]
     pub(crate) at: Option<String>,
-    /// Delete the cursor of this name
+    /// Delete the cursor with this name
     #[arg(long, value_name = "NAME")]
     pub(crate) delete: Option<String>,
 }
@@ -96,35 +96,35 @@ If another harness holds the lease, wait until it expires or take it with --stea
 the other harness are refused.")]
 pub(crate) struct WakeArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = session, add = ids())]
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
     pub(crate) session: SessionId,
     /// Take the lease from its current holder
     #[arg(long, conflicts_with_all = ["renew", "release"])]
     pub(crate) steal: bool,
-    /// Seconds until the lease expires unless renewed
+    /// Seconds until the lease expires unless it is renewed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seconds: Option<u64>,
-    /// Renew the lease of this token
+    /// Renew the lease with this token
     #[arg(long, value_name = "TOKEN", conflicts_with = "release")]
     pub(crate) renew: Option<u64>,
-    /// Release the lease of this token
+    /// Release the lease with this token
     #[arg(long, value_name = "TOKEN")]
     pub(crate) release: Option<u64>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Only sessions of this workspace: a directory of it, or another name; default: that of the
-    /// working directory, where it has sessions
+    /// Only sessions of this workspace: a directory in it, or its name
+    /// [default: that of the working directory, if it has sessions]
     #[arg(value_name = "W")]
     pub(crate) of: Option<String>,
-    /// The same
+    /// The same as the argument W
     #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
-    /// Of every workspace
+    /// Sessions of every workspace
     #[arg(long, conflicts_with_all = ["workspace", "of"])]
     pub(crate) all: bool,
-    /// The workspace of the working directory, where no other is meant
+    /// Workspace of the working directory, if no other is given
     #[arg(skip)]
     pub(crate) here: Option<String>,
     /// Maximum number of sessions

@@ -11,17 +11,17 @@ use ratatui::{
 
 use super::{
     super::{
-        columns::columns,
+        columns::text_columns,
         readable::{
             self,
-            paper::{Paper, wrapped},
+            paper::{LineBuffer, wrap_text},
         },
-        screen::{Tone, one_line, printable},
-        times::{elapsed, took},
+        screen::{Tone, escaped, one_line},
+        times::{format_duration, format_elapsed},
     },
     pane::Pane,
     rows::{CallLink, EventRow},
-    state::{Enlarged, Player, Prompt, ShownView},
+    state::{EnlargedPane, Player, PromptKind, ShownView},
 };
 
 const HELP: &[(&str, &str)] = &[
@@ -49,11 +49,11 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
-    frame.render_widget(head_line(player), head);
+    frame.render_widget(format_head_line(player), head);
     if let Some(enlarged) = player.enlarged {
         match enlarged {
-            Enlarged::Event => draw_event(player, frame, body),
-            Enlarged::View => draw_view(player, frame, body),
+            EnlargedPane::Event => draw_event(player, frame, body),
+            EnlargedPane::View => draw_view(player, frame, body),
         }
     } else if body.width >= WIDE_COLUMNS {
         let halves = [Constraint::Fill(1), Constraint::Length(1), Constraint::Fill(1)];
@@ -63,7 +63,7 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
         draw_timeline(player, frame, timeline);
         draw_event(player, frame, event);
         draw_view(player, frame, view);
-        draw_line(frame, line, view.y);
+        draw_separator(frame, line, view.y);
     } else {
         let thirds = [Constraint::Percentage(40), Constraint::Percentage(35), Constraint::Min(3)];
         let [timeline, event, view] = Layout::vertical(thirds).areas(body);
@@ -71,14 +71,14 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
         draw_event(player, frame, event);
         draw_view(player, frame, view);
     }
-    frame.render_widget(foot_line(player), foot);
+    frame.render_widget(format_foot_line(player), foot);
     if player.help {
         draw_help(frame);
     }
 }
 
 /// Draws the line between the timeline and the panes to its right, joined to their borders.
-fn draw_line(frame: &mut Frame<'_>, area: Rect, crossed: u16) {
+fn draw_separator(frame: &mut Frame<'_>, area: Rect, crossed: u16) {
     let lines = (area.y..area.bottom()).map(|y| match y {
         y if y == area.y => "┬",
         y if y == crossed => "├",
@@ -95,7 +95,7 @@ fn strong_style() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn style(tone: Tone) -> Style {
+fn tone_style(tone: Tone) -> Style {
     match tone {
         Tone::Plain => Style::new(),
         Tone::Faint => faint_style(),
@@ -106,13 +106,13 @@ fn style(tone: Tone) -> Style {
 }
 
 /// Returns a block with a top border, as many title parts as fit it, and a hint at its end.
-fn framed_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
+fn titled_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
     let hint = hint.map(|hint| format!(" {hint} ")).unwrap_or_default();
-    let room = usize::from(width).saturating_sub(columns(&hint) + 2);
+    let room = usize::from(width).saturating_sub(text_columns(&hint) + 2);
     let mut title = String::new();
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let more = if title.is_empty() { part.clone() } else { format!("{title} · {part}") };
-        if columns(&more) + 2 > room && !title.is_empty() {
+        if text_columns(&more) + 2 > room && !title.is_empty() {
             break;
         }
         title = more;
@@ -122,7 +122,7 @@ fn framed_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'st
     block.title_top(Line::styled(hint, faint_style()).right_aligned())
 }
 
-fn head_line(player: &Player) -> Line<'static> {
+fn format_head_line(player: &Player) -> Line<'static> {
     let state = if player.playing { "▶" } else { "⏸" };
     let of = player.to.saturating_sub(player.from);
     let place = match of {
@@ -135,19 +135,19 @@ fn head_line(player: &Player) -> Line<'static> {
             format!(" {} ", player.session),
             strong_style().add_modifier(Modifier::REVERSED),
         ),
-        Span::raw(format!("  {place}  {state} {}x{follows}", speed(player.speed))),
+        Span::raw(format!("  {place}  {state} {}x{follows}", format_speed(player.speed))),
     ])
 }
 
-fn speed(speed: f64) -> String {
+fn format_speed(speed: f64) -> String {
     if speed >= 1.0 { format!("{speed:.0}") } else { format!("1/{:.0}", 1.0 / speed) }
 }
 
-fn foot_line(player: &Player) -> Line<'static> {
+fn format_foot_line(player: &Player) -> Line<'static> {
     match (&player.prompt, &player.message) {
-        (Some((Prompt::Jump, typed)), _) => Line::from(format!(":{}▏", printable(typed))),
-        (Some((Prompt::Search, typed)), _) => Line::from(format!("/{}▏", printable(typed))),
-        (Some((Prompt::Filter, typed)), _) => Line::from(format!("type: {}▏", printable(typed))),
+        (Some((PromptKind::Jump, typed)), _) => Line::from(format!(":{}▏", escaped(typed))),
+        (Some((PromptKind::Search, typed)), _) => Line::from(format!("/{}▏", escaped(typed))),
+        (Some((PromptKind::Filter, typed)), _) => Line::from(format!("type: {}▏", escaped(typed))),
         (None, Some(message)) => {
             Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
         }
@@ -161,19 +161,20 @@ fn foot_line(player: &Player) -> Line<'static> {
 fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     let only = player.only.as_ref().map(|text| format!("only {}", one_line(text, 40)));
     let title = ["timeline".to_owned(), only.unwrap_or_default()];
-    let block = framed_block(&title, None, area.width);
+    let block = titled_block(&title, None, area.width);
     let inner = block.inner(area);
     frame.render_widget(block, area);
     let digits = player.to.to_string().len().max(3);
-    let positions = positions(player, u64::from(inner.height));
-    let clock = |row: &EventRow| row.since(player.start).map(elapsed).unwrap_or_default();
+    let positions = visible_positions(player, u64::from(inner.height));
+    let clock =
+        |row: &EventRow| row.micros_since(player.start).map(format_elapsed).unwrap_or_default();
     let rows = positions.iter().filter_map(|position| player.row(*position));
     let clock_columns = rows.map(|row| clock(row).len()).max().unwrap_or_default();
     let shown = positions.iter().map(|position| {
         let line = match player.row(*position) {
             Some(row) => {
                 let place = format!("{position:>digits$} {:>clock_columns$} ", clock(row));
-                row_line(row, place, inner.width)
+                format_row(row, place, inner.width)
             }
             None => Line::styled(format!("{position:>digits$} …"), faint_style()),
         };
@@ -185,14 +186,15 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
 
 /// Returns the positions of a timeline: the current one is in the middle, except at the ends. With
 /// a filter, only the current one and those of events that pass it are included.
-fn positions(player: &Player, lines: u64) -> Vec<u64> {
+fn visible_positions(player: &Player, lines: u64) -> Vec<u64> {
     if player.only.is_none() {
         let last = player.to.saturating_sub(lines).max(player.from);
         let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
         return (first..player.to.min(first + lines)).collect();
     }
     let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-    let passes = |position: &u64| player.row(*position).is_some_and(|row| player.passes(row));
+    let passes =
+        |position: &u64| player.row(*position).is_some_and(|row| player.passes_filter(row));
     let loaded = |position: &u64| player.row(*position).is_some();
     let before = (player.from..player.at).rev().take_while(loaded).filter(passes);
     let mut before: Vec<u64> = before.take(lines).collect();
@@ -208,15 +210,16 @@ fn positions(player: &Player, lines: u64) -> Vec<u64> {
 /// Columns for an event's type.
 const KIND_COLUMNS: usize = 18;
 
-fn row_line(row: &EventRow, place: String, width: u16) -> Line<'static> {
+fn format_row(row: &EventRow, place: String, width: u16) -> Line<'static> {
     let kind = one_line(&row.kind, KIND_COLUMNS);
-    let before = columns(&place) + KIND_COLUMNS + 1;
+    let before = text_columns(&place) + KIND_COLUMNS + 1;
     let mark = match &row.link {
         Some(CallLink::Result(_)) => "↳ ",
         _ => "",
     };
     let text = row.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" ");
-    let text = one_line(&text, usize::from(width).saturating_sub(before + columns(mark)).max(8));
+    let text =
+        one_line(&text, usize::from(width).saturating_sub(before + text_columns(mark)).max(8));
     Line::from(vec![
         Span::styled(place, faint_style()),
         Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(event_colour(&row.kind))),
@@ -249,74 +252,79 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
             (true, false) => "no event",
             _ => "…",
         };
-        let block = framed_block(&["event".to_owned()], None, area.width);
+        let block = titled_block(&["event".to_owned()], None, area.width);
         frame.render_widget(Paragraph::new(told).block(block), area);
         return;
     };
     let by = if row.origin.is_empty() { String::new() } else { format!("by {}", row.origin) };
-    let date = row.time.map(|time| player.times.date(&time.to_string())).unwrap_or_default();
-    let clock = row.since(player.start).map(elapsed).unwrap_or_default();
+    let date = row.time.map(|time| player.times.format_date(&time.to_string())).unwrap_or_default();
+    let clock = row.micros_since(player.start).map(format_elapsed).unwrap_or_default();
     let parts = [one_line(&row.kind, 40), clock, by, date];
     let width = usize::from(area.width);
-    let mut above = event_above(player, row, width);
-    let place = player.current_match().filter(|_| player.reveals).and_then(|at| {
+    let mut above = lines_above_event(player, row, width);
+    let place = player.current_match_offset().filter(|_| player.reveals).and_then(|at| {
         let lower = row.text.to_lowercase();
-        Some(above.len() + wrapped(lower.get(..at)?, width).len() - 1)
+        Some(above.len() + wrap_text(lower.get(..at)?, width).len() - 1)
     });
     let lines = || {
-        let mut paper = Paper::new(width, player.times.clone());
-        paper.say(Tone::Plain, "", &row.text);
-        event_below(player, row, &mut paper);
-        above.append(&mut paper.lines());
+        let mut paper = LineBuffer::new(width, player.times.clone());
+        paper.push(Tone::Plain, "", &row.text);
+        draw_result(player, row, &mut paper);
+        above.append(&mut paper.into_lines());
         above
     };
     let key = (player.stamp, player.at, width);
-    pane.show(key, usize::from(area.height.saturating_sub(1)), lines);
+    pane.set_lines(key, usize::from(area.height.saturating_sub(1)), lines);
     if let Some(line) = place {
-        pane.reveal(line);
+        pane.scroll_to(line);
         player.reveals = false;
     }
     draw_pane(&pane, &parts, player.needle.as_deref(), false, frame, area);
     player.event_pane = pane;
 }
 
-/// Returns the lines above an event's own text: for a result, its call.
-fn event_above(player: &Player, row: &EventRow, width: usize) -> Vec<(Tone, String)> {
+/// Returns the lines above the text of an event: for a result, its call.
+fn lines_above_event(player: &Player, row: &EventRow, width: usize) -> Vec<(Tone, String)> {
     let Some(CallLink::Result(_)) = &row.link else { return Vec::new() };
-    let mut paper = Paper::new(width, player.times.clone());
-    match player.rows.pair(row) {
+    let mut paper = LineBuffer::new(width, player.times.clone());
+    match player.rows.find_pair(row) {
         Some(call) => {
-            let head = format!("answers the call at {}{}", call.position, took_since(row, call));
-            paper.say(Tone::Strong, "", &head);
-            paper.say(Tone::Faint, "  ", &call.text);
+            let head =
+                format!("answers the call at {}{}", call.position, format_call_duration(row, call));
+            paper.push(Tone::Strong, "", &head);
+            paper.push(Tone::Faint, "  ", &call.text);
         }
-        None => paper.say(Tone::Faint, "", "the call it answers is not among the events loaded"),
+        None => paper.push(Tone::Faint, "", "the call it answers is not among the events loaded"),
     }
-    paper.say(Tone::Plain, "", "");
-    paper.lines()
+    paper.push(Tone::Plain, "", "");
+    paper.into_lines()
 }
 
 /// Returns the duration of a call; empty where both times are equal, as in an import.
-fn took_since(result: &EventRow, call: &EventRow) -> String {
-    let micros = result.since(call.time).filter(|micros| *micros > 0);
-    micros.map(|micros| format!(", took {}", took(micros))).unwrap_or_default()
+fn format_call_duration(result: &EventRow, call: &EventRow) -> String {
+    let micros = result.micros_since(call.time).filter(|micros| *micros > 0);
+    micros.map(|micros| format!(", took {}", format_duration(micros))).unwrap_or_default()
 }
 
 /// Draws the result of a call below the call's own text.
-fn event_below(player: &Player, row: &EventRow, paper: &mut Paper) {
+fn draw_result(player: &Player, row: &EventRow, paper: &mut LineBuffer) {
     let Some(CallLink::Call(_)) = &row.link else { return };
-    match player.rows.pair(row) {
+    match player.rows.find_pair(row) {
         Some(result) => {
-            paper.heading(&format!("Result at {}{}", result.position, took_since(result, row)));
-            paper.say(Tone::Plain, "", &result.text);
+            paper.push_heading(&format!(
+                "Result at {}{}",
+                result.position,
+                format_call_duration(result, row)
+            ));
+            paper.push(Tone::Plain, "", &result.text);
         }
         None => {
-            let told = match player.rows.has_all_from(row.position, player.to) {
+            let told = match player.rows.is_loaded_from(row.position, player.to) {
                 true => "no result was recorded",
                 false => "its result is not among the events loaded",
             };
-            paper.heading("Result");
-            paper.say(Tone::Faint, "", told);
+            paper.push_heading("Result");
+            paper.push(Tone::Faint, "", told);
         }
     }
 }
@@ -335,15 +343,15 @@ fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     // another view are not.
     let made = || match &player.view {
         Some((shown, _, view)) if *shown == player.shown => {
-            let mut paper = Paper::new(width, player.times.clone());
-            readable::view(shown.which(), &player.session, view, &mut paper);
-            paper.lines()
+            let mut paper = LineBuffer::new(width, player.times.clone());
+            readable::print_view(shown.to_argument(), &player.session, view, &mut paper);
+            paper.into_lines()
         }
         _ => vec![(Tone::Faint, "…".to_owned())],
     };
     let mut pane = std::mem::take(&mut player.view_pane);
-    pane.show((player.stamp, 0, width), usize::from(area.height.saturating_sub(1)), made);
-    draw_pane(&pane, &parts, None, !player.is_fresh(), frame, area);
+    pane.set_lines((player.stamp, 0, width), usize::from(area.height.saturating_sub(1)), made);
+    draw_pane(&pane, &parts, None, !player.is_view_fresh(), frame, area);
     player.view_pane = pane;
 }
 
@@ -355,10 +363,10 @@ fn draw_pane(
     frame: &mut Frame<'_>,
     area: Rect,
 ) {
-    let block = framed_block(title, pane.hint(), area.width);
-    let lines = pane.seen().map(|(tone, text)| match is_stale {
+    let block = titled_block(title, pane.format_range(), area.width);
+    let lines = pane.visible_lines().map(|(tone, text)| match is_stale {
         true => Line::styled(text.clone(), faint_style()),
-        false => highlight_matches(text, needle.unwrap_or_default()).style(style(*tone)),
+        false => highlight_matches(text, needle.unwrap_or_default()).style(tone_style(*tone)),
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()).block(block), area);
 }

@@ -17,24 +17,25 @@ use ratatui::{
 use serde_json::Value;
 
 use super::{
-    answer::moment,
+    answer::event_time,
     args,
     failure::Outcome,
-    page::{Pages, Query, gap_sentence},
+    page::{EventPages, EventsQuery, describe_gap},
     readable::words,
-    times::Times,
+    times::TimeFormat,
     view,
 };
 use crate::{
     api::events::Gap,
-    client::{Client, Tail, TailItem},
+    client::{Client, SessionTail, TailItem},
     event::{SessionId, kinds},
     wire::json,
 };
 pub use draw::draw;
-pub use rows::{CallLink, EventRow, PAGE_EVENTS, PAGES_MAX, Rows};
+pub use rows::{CallLink, EventRow, LoadedRows, PAGE_EVENTS, PAGES_MAX};
 pub use state::{
-    Hunt, News, PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, Prompt, SearchEnd, ShownView, Want, pause,
+    PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, PlayerRequest, PlayerResponse, PromptKind, SearchEnd,
+    ShownView, WrappedSearch, playback_pause,
 };
 
 /// Interval between two drawings of the screen while no key is pressed.
@@ -45,20 +46,20 @@ const WINDOW_TOKENS: u64 = 4_000;
 /// Plays a session until the user leaves.
 pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome {
     let session = &wanted.session;
-    let to = position(client, session, wanted.range.to.as_deref().unwrap_or("end")).await?;
+    let to = resolve_position(client, session, wanted.range.to.as_deref().unwrap_or("end")).await?;
     let from = match &wanted.range.from {
-        Some(point) => position(client, session, point).await?,
+        Some(point) => resolve_position(client, session, point).await?,
         None => 0,
     };
     let mut player = Player::new(session.to_string(), (from.min(to), to), wanted.speed);
     let past = wanted.range.from.as_ref().filter(|_| from >= to && to > 0);
     player.message = past.map(|from| format!("no event from {from} on; the last is {}", to - 1));
-    player.start = first(client, session).await?.and_then(|row| row.time);
+    player.start = fetch_first_row(client, session).await?.and_then(|row| row.time);
     if wanted.follow {
-        player.key(PlayerKey::Char('f'));
+        player.handle_key(PlayerKey::Char('f'));
         // A session that is still being written opens at its end, except for playback.
         if wanted.speed.is_none() && wanted.range.from.is_none() {
-            player.key(PlayerKey::End);
+            player.handle_key(PlayerKey::End);
         }
     }
     let mut terminal = ratatui::try_init()?;
@@ -73,18 +74,19 @@ async fn run_player(
     player: &mut Player,
     terminal: &mut DefaultTerminal,
 ) -> Outcome {
-    let mut input = tokio::task::spawn_blocking(next_input);
+    let mut input = tokio::task::spawn_blocking(read_key);
     let mut errand = None;
     let mut news_of_tail = None;
     while !player.done {
         terminal.draw(|frame| draw(player, frame))?;
         if errand.is_none() {
-            errand = player.want().map(|want| Box::pin(fetch(client, session, want)));
+            errand =
+                player.next_request().map(|want| Box::pin(send_request(client, session, want)));
         }
         match player.follows {
             false => news_of_tail = None,
             true if news_of_tail.is_none() => {
-                news_of_tail = Some(Box::pin(follow(client, session, None, player.to)));
+                news_of_tail = Some(Box::pin(wait_for_event(client, session, None, player.to)));
             }
             true => {}
         }
@@ -94,8 +96,8 @@ async fn run_player(
                 None => std::future::pending().await,
             } } => {
                 errand = None;
-                player.times = Times::local();
-                player.receive(news);
+                player.times = TimeFormat::new_local();
+                player.handle_result(news);
             }
             told = async { match news_of_tail.as_mut() {
                 Some(news) => news.await,
@@ -103,8 +105,8 @@ async fn run_player(
             } } => {
                 news_of_tail = match told {
                     Ok((tail, rows)) => {
-                        player.arrived(rows);
-                        Some(Box::pin(follow(client, session, Some(tail), player.to)))
+                        player.append_rows(rows);
+                        Some(Box::pin(wait_for_event(client, session, Some(tail), player.to)))
                     }
                     Err(failure) => {
                         player.follows = false;
@@ -115,11 +117,11 @@ async fn run_player(
             }
             typed = &mut input => {
                 match typed.map_err(std::io::Error::other)?? {
-                    Some(key) => player.key(key),
+                    Some(key) => player.handle_key(key),
                     None => player.tick(TICK),
                 }
                 if !player.done {
-                    input = tokio::task::spawn_blocking(next_input);
+                    input = tokio::task::spawn_blocking(read_key);
                 }
             }
         }
@@ -131,38 +133,38 @@ async fn run_player(
 const LOST_ROWS_MAX: u64 = 10_000;
 
 /// Waits for the next event of a tail, which starts at `from` if it is not open yet.
-async fn follow(
+async fn wait_for_event(
     client: &Client,
     session: &SessionId,
-    tail: Option<Tail>,
+    tail: Option<SessionTail>,
     from: u64,
-) -> Outcome<(Tail, Vec<EventRow>)> {
+) -> Outcome<(SessionTail, Vec<EventRow>)> {
     let mut tail = match tail {
         Some(tail) => tail,
         None => client.tail(session, Some(&from.to_string()), &[]).await?,
     };
     let rows = match tail.next().await? {
-        TailItem::Event(event) => row(&event).into_iter().collect(),
+        TailItem::Event(event) => parse_row(&event).into_iter().collect(),
         TailItem::Gap(gap) => {
             let gap: Option<Gap> = serde_json::from_str(&gap).ok();
-            gap.map(|gap| lost_rows(&gap, 0..u64::MAX)).unwrap_or_default()
+            gap.map(|gap| gap_rows(&gap, 0..u64::MAX)).unwrap_or_default()
         }
     };
     Ok((tail, rows))
 }
 
 /// Returns the next mapped key; `None` after a tick without one.
-fn next_input() -> std::io::Result<Option<PlayerKey>> {
+fn read_key() -> std::io::Result<Option<PlayerKey>> {
     if !event::poll(TICK)? {
         return Ok(None);
     }
     match event::read()? {
-        Event::Key(key) if key.kind != KeyEventKind::Release => Ok(key_of(key)),
+        Event::Key(key) if key.kind != KeyEventKind::Release => Ok(map_key(key)),
         _ => Ok(None),
     }
 }
 
-fn key_of(key: KeyEvent) -> Option<PlayerKey> {
+fn map_key(key: KeyEvent) -> Option<PlayerKey> {
     Some(match key.code {
         KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
             PlayerKey::Leave
@@ -182,36 +184,42 @@ fn key_of(key: KeyEvent) -> Option<PlayerKey> {
 }
 
 /// Sends a request of the player and returns its result.
-async fn fetch(client: &Client, session: &SessionId, want: Want) -> News {
+async fn send_request(client: &Client, session: &SessionId, want: PlayerRequest) -> PlayerResponse {
     let found = match want {
-        Want::Page(page, _) => rows(client, session, page).await.map(|rows| News::Page(page, rows)),
-        Want::View(shown, at) => {
-            fetch_view(client, session, shown, at).await.map(|view| News::View(shown, at, view))
+        PlayerRequest::Page(page, _) => {
+            fetch_rows(client, session, page).await.map(|rows| PlayerResponse::Page(page, rows))
         }
-        Want::Point(point) => position(client, session, &point).await.map(News::Point),
-        Want::Search(hunt) => search(client, session, &hunt).await.map(News::Found),
+        PlayerRequest::View(shown, at) => fetch_view(client, session, shown, at)
+            .await
+            .map(|view| PlayerResponse::View(shown, at, view)),
+        PlayerRequest::Point(point) => {
+            resolve_position(client, session, &point).await.map(PlayerResponse::Point)
+        }
+        PlayerRequest::Search(hunt) => {
+            find_match(client, session, &hunt).await.map(PlayerResponse::Found)
+        }
     };
-    found.unwrap_or_else(|failure| News::Failed(failure.to_string()))
+    found.unwrap_or_else(|failure| PlayerResponse::Failed(failure.to_string()))
 }
 
-fn query(from: u64, to: u64) -> Query {
-    Query {
+fn range_query(from: u64, to: u64) -> EventsQuery {
+    EventsQuery {
         from: Some(from.to_string()),
         to: Some(to.to_string()),
         allow_gaps: true,
-        ..Query::default()
+        ..EventsQuery::default()
     }
 }
 
-async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<EventRow>> {
-    let query = query(page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
-    let mut pages = Pages::new(client, session, query);
+async fn fetch_rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<EventRow>> {
+    let query = range_query(page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
+    let mut pages = EventPages::new(client, session, query);
     let mut rows = Vec::new();
     let shown = page * PAGE_EVENTS..(page + 1) * PAGE_EVENTS;
     while let Some(page) = pages.next().await? {
-        rows.extend(page.events.iter().filter_map(|event| row(event.get())));
+        rows.extend(page.events.iter().filter_map(|event| parse_row(event.get())));
         for gap in &page.gaps {
-            rows.extend(lost_rows(gap, shown.clone()));
+            rows.extend(gap_rows(gap, shown.clone()));
         }
     }
     rows.sort_by_key(|row| row.position);
@@ -219,20 +227,20 @@ async fn rows(client: &Client, session: &SessionId, page: u64) -> Outcome<Vec<Ev
 }
 
 /// Returns rows for the newest lost events of a range.
-fn lost_rows(gap: &Gap, shown: Range<u64>) -> Vec<EventRow> {
+fn gap_rows(gap: &Gap, shown: Range<u64>) -> Vec<EventRow> {
     let to = gap.to.0.min(shown.end);
     let from = gap.from.0.max(shown.start).max(to.saturating_sub(LOST_ROWS_MAX));
     let row = |position| {
-        let (kind, text) = ("gap".to_owned(), gap_sentence(gap));
+        let (kind, text) = ("gap".to_owned(), describe_gap(gap));
         EventRow { position, kind, text, ..EventRow::default() }
     };
     (from..to).map(row).collect()
 }
 
-fn row(event: &str) -> Option<EventRow> {
-    let event: Value = json::shown(event.as_bytes()).ok()?;
-    let kind = words::word(&event, "type").to_owned();
-    let own = words::word(&event, "id").to_owned();
+fn parse_row(event: &str) -> Option<EventRow> {
+    let event: Value = json::parse_lossy(event.as_bytes()).ok()?;
+    let kind = words::text_of(&event, "type").to_owned();
+    let own = words::text_of(&event, "id").to_owned();
     let id = event.as_object().and_then(words::call_id).map(str::to_owned);
     let link = match kind.as_str() {
         kind if kinds::is_call(kind) => Some(CallLink::Call(id.unwrap_or(own))),
@@ -240,10 +248,10 @@ fn row(event: &str) -> Option<EventRow> {
         _ => None,
     };
     Some(EventRow {
-        position: words::figure(&event, "position")?,
-        text: words::event(&event),
-        origin: words::word(&event, "origin").to_owned(),
-        time: moment(&event),
+        position: words::number_of(&event, "position")?,
+        text: words::describe_event(&event),
+        origin: words::text_of(&event, "origin").to_owned(),
+        time: event_time(&event),
         kind,
         link,
     })
@@ -256,7 +264,7 @@ async fn fetch_view(
     shown: ShownView,
     at: u64,
 ) -> Outcome<Value> {
-    let view = view::fetch(client, shown.which(), session, None, |request| {
+    let view = view::fetch(client, shown.to_argument(), session, None, |request| {
         let request = request.query("at", at);
         match shown {
             ShownView::Window => {
@@ -265,7 +273,7 @@ async fn fetch_view(
             _ => request,
         }
     });
-    let mut view: Value = json::shown(&view.await?).map_err(io::Error::from)?;
+    let mut view: Value = json::parse_lossy(&view.await?).map_err(io::Error::from)?;
     // Dropped: the title of the pane shows the position.
     if let Some(members) = view.as_object_mut() {
         members.remove("position");
@@ -273,30 +281,32 @@ async fn fetch_view(
     Ok(view)
 }
 
-/// Fetches the first event of a session.
-async fn first(client: &Client, session: &SessionId) -> Outcome<Option<EventRow>> {
-    let query = Query { limit: Some(1), allow_gaps: true, ..Query::default() };
-    let page = Pages::new(client, session, query).next().await?;
-    Ok(page.and_then(|page| row(page.events.first()?.get())))
+async fn fetch_first_row(client: &Client, session: &SessionId) -> Outcome<Option<EventRow>> {
+    let query = EventsQuery { limit: Some(1), allow_gaps: true, ..EventsQuery::default() };
+    let page = EventPages::new(client, session, query).next().await?;
+    Ok(page.and_then(|page| parse_row(page.events.first()?.get())))
 }
 
-/// Resolves a point to a position.
-async fn position(client: &Client, session: &SessionId, point: &str) -> Outcome<u64> {
-    let query = Query {
+async fn resolve_position(client: &Client, session: &SessionId, point: &str) -> Outcome<u64> {
+    let query = EventsQuery {
         from: Some(point.to_owned()),
         limit: Some(1),
         allow_gaps: true,
-        ..Query::default()
+        ..EventsQuery::default()
     };
-    let page = Pages::new(client, session, query).next().await?;
+    let page = EventPages::new(client, session, query).next().await?;
     let Some(page) = page else { return Ok(0) };
-    let first = page.events.first().and_then(|event| row(event.get()));
+    let first = page.events.first().and_then(|event| parse_row(event.get()));
     Ok(first.map_or(page.next_position, |row| row.position))
 }
 
 /// Finds the nearest event that contains a text, wrapping around the end if necessary.
-async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Option<SearchEnd>> {
-    let Hunt { needle, at, forward, from, to } = hunt;
+async fn find_match(
+    client: &Client,
+    session: &SessionId,
+    hunt: &WrappedSearch,
+) -> Outcome<Option<SearchEnd>> {
+    let WrappedSearch { needle, at, forward, from, to } = hunt;
     let needle = needle.to_lowercase();
     let (behind, before) = match forward {
         true => ((*at + 1, *to), (*from, *at + 1)),
@@ -307,10 +317,10 @@ async fn search(client: &Client, session: &SessionId, hunt: &Hunt) -> Outcome<Op
         if from >= to {
             continue;
         }
-        let query = Query { order: Some(args::name_of(order)), ..query(from, to) };
-        let mut pages = Pages::new(client, session, query);
+        let query = EventsQuery { order: Some(args::name_of(order)), ..range_query(from, to) };
+        let mut pages = EventPages::new(client, session, query);
         while let Some(page) = pages.next().await? {
-            let rows = page.events.iter().filter_map(|event| row(event.get()));
+            let rows = page.events.iter().filter_map(|event| parse_row(event.get()));
             let holds = |row: &EventRow| {
                 row.text.to_lowercase().contains(&needle)
                     || row.kind.to_lowercase().contains(&needle)

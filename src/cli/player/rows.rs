@@ -38,19 +38,18 @@ pub enum CallLink {
 
 impl EventRow {
     /// Returns the microseconds since another event.
-    pub(super) fn since(&self, before: Option<Timestamp>) -> Option<i64> {
+    pub(super) fn micros_since(&self, before: Option<Timestamp>) -> Option<i64> {
         Some(self.time?.0.saturating_sub(before?.0))
     }
 }
 
 /// Loaded pages of events.
 #[derive(Debug, Default)]
-pub struct Rows {
+pub struct LoadedRows {
     pages: BTreeMap<u64, Vec<EventRow>>,
 }
 
-impl Rows {
-    /// Returns the event at a position, if it is loaded.
+impl LoadedRows {
     pub(super) fn get(&self, position: u64) -> Option<&EventRow> {
         let page = self.pages.get(&(position / PAGE_EVENTS))?;
         // In a damaged session some positions have no event.
@@ -58,17 +57,17 @@ impl Rows {
     }
 
     /// Returns true if events of a page are missing, in a session with the tail `to`.
-    pub(super) fn is_missing(&self, page: u64, to: u64) -> bool {
+    pub(super) fn is_incomplete(&self, page: u64, to: u64) -> bool {
         let end = ((page + 1) * PAGE_EVENTS).min(to);
         let last = self.pages.get(&page).and_then(|rows| rows.last());
         last.is_none_or(|row| row.position + 1 < end)
     }
 
     /// Adds a page and drops pages that are far from the current position.
-    pub(super) fn insert(&mut self, page: u64, rows: Vec<EventRow>, at: u64) {
+    pub(super) fn insert_page(&mut self, page: u64, rows: Vec<EventRow>, at: u64) {
         self.pages.insert(page, rows);
         let here = at / PAGE_EVENTS;
-        while self.pages() > PAGES_MAX {
+        while self.page_count() > PAGES_MAX {
             let far = self.pages.keys().copied().max_by_key(|page| page.abs_diff(here));
             let Some(far) = far else { return };
             self.pages.remove(&far);
@@ -80,7 +79,7 @@ impl Rows {
     pub(super) fn push(&mut self, row: EventRow, at: u64) {
         let page = row.position / PAGE_EVENTS;
         if row.position.is_multiple_of(PAGE_EVENTS) {
-            return self.insert(page, vec![row], at);
+            return self.insert_page(page, vec![row], at);
         }
         let rows = self.pages.get_mut(&page);
         let follows = |rows: &&mut Vec<EventRow>| {
@@ -93,12 +92,12 @@ impl Rows {
 
     /// Returns the number of loaded pages.
     #[must_use]
-    pub fn pages(&self) -> usize {
+    pub fn page_count(&self) -> usize {
         self.pages.len()
     }
 
     /// Returns the loaded result of a call, or the loaded call of a result.
-    pub(super) fn pair(&self, row: &EventRow) -> Option<&EventRow> {
+    pub(super) fn find_pair(&self, row: &EventRow) -> Option<&EventRow> {
         let page = row.position / PAGE_EVENTS;
         match row.link.as_ref()? {
             CallLink::Call(id) => {
@@ -118,8 +117,8 @@ impl Rows {
     }
 
     /// Returns true if every event from a position to the end of the session is loaded.
-    pub(super) fn has_all_from(&self, from: u64, to: u64) -> bool {
+    pub(super) fn is_loaded_from(&self, from: u64, to: u64) -> bool {
         let last = to.saturating_sub(1) / PAGE_EVENTS;
-        (from / PAGE_EVENTS..=last).all(|page| !self.is_missing(page, to))
+        (from / PAGE_EVENTS..=last).all(|page| !self.is_incomplete(page, to))
     }
 }

@@ -3,20 +3,20 @@
 
 use super::{
     rows::{EventRow, PAGE_EVENTS},
-    state::{Hunt, Player, SearchEnd, Want},
+    state::{Player, PlayerRequest, SearchEnd, WrappedSearch},
 };
 
 impl Player {
-    pub(super) fn jump(&mut self, typed: String) {
+    pub(super) fn jump_to_text(&mut self, typed: String) {
         self.playing = false;
         match typed.parse() {
-            Ok(position) => self.jump_to(position, &typed),
-            Err(_) => self.next = Some(Want::Point(typed)),
+            Ok(position) => self.jump_to_position(position, &typed),
+            Err(_) => self.next = Some(PlayerRequest::Point(typed)),
         }
     }
 
     /// Moves to a position, or shows a message if it is outside the played range.
-    pub(super) fn jump_to(&mut self, position: u64, point: &str) {
+    pub(super) fn jump_to_position(&mut self, position: u64, point: &str) {
         let last = self.to.saturating_sub(1);
         self.message = match position {
             _ if self.from == self.to => Some("there is no event".to_owned()),
@@ -35,16 +35,15 @@ impl Player {
     }
 
     /// Shows only events whose type contains a text; an empty text shows all.
-    pub(super) fn filter(&mut self, typed: String) {
+    pub(super) fn set_filter(&mut self, typed: String) {
         self.playing = false;
         self.only = Some(typed.to_lowercase()).filter(|text| !text.is_empty());
-        if self.only.is_some() && !self.row(self.at).is_some_and(|row| self.passes(row)) {
+        if self.only.is_some() && !self.row(self.at).is_some_and(|row| self.passes_filter(row)) {
             self.step(1, true);
         }
     }
 
-    /// Returns true if an event passes the filter.
-    pub(super) fn passes(&self, row: &EventRow) -> bool {
+    pub(super) fn passes_filter(&self, row: &EventRow) -> bool {
         self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
     }
 
@@ -62,7 +61,7 @@ impl Player {
             let Some(next) = next.filter(|next| (self.from..self.to).contains(next)) else { break };
             let Some(row) = self.row(next) else {
                 // A position without an event is skipped.
-                if self.rows.is_missing(next / PAGE_EVENTS, self.to) {
+                if self.rows.is_incomplete(next / PAGE_EVENTS, self.to) {
                     self.message = Some("more is being loaded; press again".to_owned());
                     return self.move_to(next);
                 }
@@ -70,7 +69,7 @@ impl Player {
                 continue;
             };
             at = next;
-            if self.passes(row) {
+            if self.passes_filter(row) {
                 left -= 1;
                 self.move_to(at);
                 if left == 0 {
@@ -86,22 +85,22 @@ impl Player {
     }
 
     /// Starts a search: in the current event, then in later ones.
-    pub(super) fn search(&mut self, needle: String) {
+    pub(super) fn start_search(&mut self, needle: String) {
         self.playing = false;
         let kind = self.row(self.at).map(|row| row.kind.to_lowercase()).unwrap_or_default();
         let is_here = kind.contains(&needle.to_lowercase());
         (self.needle, self.hit) = (Some(needle), None);
-        if is_here || !self.matches().is_empty() {
+        if is_here || !self.match_offsets().is_empty() {
             self.set_hit(0);
         } else {
-            self.search_next(true);
+            self.request_match(true);
         }
     }
 
     /// Moves to the next match in the current event, or to the next event with a match.
-    pub(super) fn search_on(&mut self, forward: bool) {
+    pub(super) fn move_to_match(&mut self, forward: bool) {
         self.playing = false;
-        let count = self.matches().len();
+        let count = self.match_offsets().len();
         let next = match (self.hit.map(|hit| hit.min(count.saturating_sub(1))), forward) {
             (Some(hit), true) => Some(hit + 1),
             (None, true) => Some(0),
@@ -110,22 +109,22 @@ impl Player {
         };
         match next.filter(|next| *next < count) {
             Some(next) => self.set_hit(next),
-            None => self.search_next(forward),
+            None => self.request_match(forward),
         }
     }
 
-    fn search_next(&mut self, forward: bool) {
+    fn request_match(&mut self, forward: bool) {
         let Some(needle) = self.needle.clone() else {
             self.message = Some("nothing is searched for: / begins a search".to_owned());
             return;
         };
         let (at, from, to) = (self.at, self.from, self.to);
-        self.next = Some(Want::Search(Hunt { needle, at, forward, from, to }));
+        self.next = Some(PlayerRequest::Search(WrappedSearch { needle, at, forward, from, to }));
     }
 
     fn set_hit(&mut self, hit: usize) {
         (self.hit, self.reveals) = (Some(hit), true);
-        let count = self.matches().len();
+        let count = self.match_offsets().len();
         if count > 1 {
             let hit = hit.min(count - 1) + 1;
             self.message = Some(format!("match {hit} of {count} in this event"));
@@ -133,7 +132,7 @@ impl Player {
     }
 
     /// Returns the byte offsets of the needle in the event's text, both in lower case.
-    pub(super) fn matches(&self) -> Vec<usize> {
+    pub(super) fn match_offsets(&self) -> Vec<usize> {
         let needle = self.needle.as_deref().unwrap_or_default().to_lowercase();
         let text = self.row(self.at).map(|row| row.text.to_lowercase()).unwrap_or_default();
         match needle.is_empty() {
@@ -143,15 +142,20 @@ impl Player {
     }
 
     /// Returns the byte offset of the current match.
-    pub(super) fn current_match(&self) -> Option<usize> {
-        let matches = self.matches();
+    pub(super) fn current_match_offset(&self) -> Option<usize> {
+        let matches = self.match_offsets();
         let hit = self.hit?.min(matches.len().checked_sub(1)?);
         matches.get(hit).copied()
     }
 
-    pub(super) fn found(&mut self, hit: Option<SearchEnd>, asked: Option<Want>) {
+    pub(super) fn apply_search_result(
+        &mut self,
+        hit: Option<SearchEnd>,
+        asked: Option<PlayerRequest>,
+    ) {
         let needle = self.needle.clone().unwrap_or_default();
-        let forward = !matches!(asked, Some(Want::Search(Hunt { forward: false, .. })));
+        let forward =
+            !matches!(asked, Some(PlayerRequest::Search(WrappedSearch { forward: false, .. })));
         let Some(SearchEnd { at, wrapped }) = hit else {
             self.message = Some(format!("{needle:?} is in no event"));
             return;

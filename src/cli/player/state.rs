@@ -7,10 +7,10 @@ use serde_json::Value;
 
 use super::{
     pane::Pane,
-    rows::{EventRow, PAGE_EVENTS, Rows},
+    rows::{EventRow, LoadedRows, PAGE_EVENTS},
 };
 use crate::{
-    cli::{args::WhichView, times::Times},
+    cli::{args::WhichView, times::TimeFormat},
     event::Timestamp,
 };
 
@@ -55,7 +55,7 @@ pub enum PlayerKey {
 
 /// A search from a position to one end, then from the other end to that position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hunt {
+pub struct WrappedSearch {
     /// The text searched for.
     pub needle: String,
     /// Position where the search starts.
@@ -79,7 +79,7 @@ pub struct SearchEnd {
 
 /// Request of the player.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Want {
+pub enum PlayerRequest {
     /// Events of a page, and the tail of the session.
     Page(u64, u64),
     /// View of the session as of a position.
@@ -87,7 +87,7 @@ pub enum Want {
     /// The position of a point.
     Point(String),
     /// Nearest event that contains a text.
-    Search(Hunt),
+    Search(WrappedSearch),
 }
 
 /// View of the session that is shown next to the event.
@@ -107,7 +107,7 @@ pub enum ShownView {
 
 impl ShownView {
     /// Returns the view's value of the command line.
-    pub(super) fn which(self) -> WhichView {
+    pub(super) fn to_argument(self) -> WhichView {
         match self {
             Self::Index => WhichView::Index,
             Self::Continuation => WhichView::Continuation,
@@ -118,7 +118,7 @@ impl ShownView {
     }
 
     /// Returns the next view; the first after the last.
-    fn next(self) -> Self {
+    fn next_view(self) -> Self {
         match self {
             Self::Index => Self::Continuation,
             Self::Continuation => Self::Window,
@@ -131,7 +131,7 @@ impl ShownView {
 
 /// Result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum PlayerResponse {
     /// The events of a page.
     Page(u64, Vec<EventRow>),
     /// A view as of a position.
@@ -146,7 +146,7 @@ pub enum News {
 
 /// Kind of the text being typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Prompt {
+pub enum PromptKind {
     /// A point to jump to.
     Jump,
     /// A text to search for.
@@ -157,7 +157,7 @@ pub enum Prompt {
 
 /// The pane that fills the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Enlarged {
+pub(super) enum EnlargedPane {
     Event,
     View,
 }
@@ -173,17 +173,17 @@ pub struct Player {
     /// Current position.
     pub at: u64,
     /// Loaded events.
-    pub rows: Rows,
+    pub rows: LoadedRows,
     /// Time of the session's first event.
     pub start: Option<Timestamp>,
     /// Format of instants.
-    pub(super) times: Times,
+    pub(super) times: TimeFormat,
     /// Open prompt, and the text typed in it.
-    pub prompt: Option<(Prompt, String)>,
+    pub prompt: Option<(PromptKind, String)>,
     pub(super) needle: Option<String>,
     /// Text that the types of shown events must contain.
     pub(super) only: Option<String>,
-    pub(super) enlarged: Option<Enlarged>,
+    pub(super) enlarged: Option<EnlargedPane>,
     /// Index of the current match in the event; the last one if there are fewer.
     pub(super) hit: Option<usize>,
     /// True to scroll to the current match at the next drawing.
@@ -207,10 +207,10 @@ pub struct Player {
     /// True once the user leaves.
     pub done: bool,
     /// Request that has no result yet.
-    asked: Option<Want>,
-    pub(super) next: Option<Want>,
+    asked: Option<PlayerRequest>,
+    pub(super) next: Option<PlayerRequest>,
     /// Failed requests for pages and views, which are not repeated.
-    given_up: Vec<Want>,
+    given_up: Vec<PlayerRequest>,
     /// Count of keys and results: the screen is redrawn when it changes.
     pub(super) stamp: u64,
 }
@@ -224,9 +224,9 @@ impl Player {
             from,
             to,
             at: from,
-            rows: Rows::default(),
+            rows: LoadedRows::default(),
             start: None,
-            times: Times::default(),
+            times: TimeFormat::default(),
             prompt: None,
             needle: None,
             only: None,
@@ -258,7 +258,7 @@ impl Player {
     }
 
     /// Handles a key.
-    pub fn key(&mut self, key: PlayerKey) {
+    pub fn handle_key(&mut self, key: PlayerKey) {
         self.message = None;
         self.stamp += 1;
         if key == PlayerKey::Leave {
@@ -266,7 +266,7 @@ impl Player {
             return;
         }
         if self.prompt.is_some() {
-            return self.type_key(key);
+            return self.edit_prompt(key);
         }
         if self.help {
             self.help = false;
@@ -285,13 +285,13 @@ impl Player {
             }
             PlayerKey::Char('+' | '=') => self.speed = (self.speed * 2.0).min(SPEED_MAX),
             PlayerKey::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
-            PlayerKey::Char(']') => self.event_pane.down(),
-            PlayerKey::Char('[') => self.event_pane.up(),
-            PlayerKey::Char('}') => self.view_pane.down(),
-            PlayerKey::Char('{') => self.view_pane.up(),
+            PlayerKey::Char(']') => self.event_pane.scroll_down(),
+            PlayerKey::Char('[') => self.event_pane.scroll_up(),
+            PlayerKey::Char('}') => self.view_pane.scroll_down(),
+            PlayerKey::Char('{') => self.view_pane.scroll_up(),
             PlayerKey::Char('v') => {
-                self.shown = self.shown.next();
-                self.view_pane.top();
+                self.shown = self.shown.next_view();
+                self.view_pane.scroll_to_top();
             }
             PlayerKey::Char('f') => {
                 self.follows = !self.follows;
@@ -302,26 +302,26 @@ impl Player {
                 };
                 self.message = Some(told.to_owned());
             }
-            PlayerKey::Char(':') => self.prompt = Some((Prompt::Jump, String::new())),
-            PlayerKey::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
-            PlayerKey::Char('t') => self.prompt = Some((Prompt::Filter, String::new())),
+            PlayerKey::Char(':') => self.prompt = Some((PromptKind::Jump, String::new())),
+            PlayerKey::Char('/') => self.prompt = Some((PromptKind::Search, String::new())),
+            PlayerKey::Char('t') => self.prompt = Some((PromptKind::Filter, String::new())),
             PlayerKey::Char('z') => {
                 self.enlarged = match self.enlarged {
-                    None => Some(Enlarged::Event),
-                    Some(Enlarged::Event) => Some(Enlarged::View),
-                    Some(Enlarged::View) => None,
+                    None => Some(EnlargedPane::Event),
+                    Some(EnlargedPane::Event) => Some(EnlargedPane::View),
+                    Some(EnlargedPane::View) => None,
                 }
             }
             PlayerKey::Escape => (self.enlarged, self.only) = (None, None),
-            PlayerKey::Char('n') => self.search_on(true),
-            PlayerKey::Char('N') => self.search_on(false),
+            PlayerKey::Char('n') => self.move_to_match(true),
+            PlayerKey::Char('N') => self.move_to_match(false),
             PlayerKey::Char('?') => self.help = true,
             PlayerKey::Char('q') => self.done = true,
             _ => {}
         }
     }
 
-    fn type_key(&mut self, key: PlayerKey) {
+    fn edit_prompt(&mut self, key: PlayerKey) {
         let Some((prompt, typed)) = &mut self.prompt else { return };
         match key {
             PlayerKey::Escape => self.prompt = None,
@@ -333,10 +333,10 @@ impl Player {
                 let (prompt, typed) = (*prompt, std::mem::take(typed));
                 self.prompt = None;
                 match prompt {
-                    Prompt::Filter => self.filter(typed),
+                    PromptKind::Filter => self.set_filter(typed),
                     _ if typed.is_empty() => {}
-                    Prompt::Jump => self.jump(typed),
-                    Prompt::Search => self.search(typed),
+                    PromptKind::Jump => self.jump_to_text(typed),
+                    PromptKind::Search => self.start_search(typed),
                 }
             }
             _ => {}
@@ -349,7 +349,7 @@ impl Player {
         if position != self.at {
             self.at = position;
             self.hit = None;
-            self.event_pane.top();
+            self.event_pane.scroll_to_top();
             self.stood = Duration::ZERO;
         }
     }
@@ -374,7 +374,7 @@ impl Player {
             let (Some(here), Some(next)) = (self.row(self.at), self.row(self.at + 1)) else {
                 return;
             };
-            let pause = pause(here.time, next.time, self.speed);
+            let pause = playback_pause(here.time, next.time, self.speed);
             if self.stood < pause {
                 return;
             }
@@ -388,7 +388,7 @@ impl Player {
     }
 
     /// Returns the next request; `None` while one is pending.
-    pub fn want(&mut self) -> Option<Want> {
+    pub fn next_request(&mut self) -> Option<PlayerRequest> {
         if self.asked.is_some() || self.done {
             return None;
         }
@@ -397,24 +397,26 @@ impl Player {
         Some(want)
     }
 
-    fn missing_request(&self) -> Option<Want> {
+    fn missing_request(&self) -> Option<PlayerRequest> {
         if self.from == self.to {
             return None;
         }
         let here = self.at / PAGE_EVENTS;
         let near = |page: &u64| {
             let (first, end) = (page * PAGE_EVENTS, (page + 1) * PAGE_EVENTS);
-            first < self.to && end > self.from && self.rows.is_missing(*page, self.to)
+            first < self.to && end > self.from && self.rows.is_incomplete(*page, self.to)
         };
         let pages = [here, here + 1, here.saturating_sub(1)].into_iter().filter(near);
-        let mut pages = pages.map(|page| Want::Page(page, self.to));
-        let known = |want: &Want| self.given_up.contains(want);
+        let mut pages = pages.map(|page| PlayerRequest::Page(page, self.to));
+        let known = |want: &PlayerRequest| self.given_up.contains(want);
         let page = pages.find(|want| !known(want));
-        let view = Want::View(self.shown, self.at + 1);
-        let stale = !self.is_fresh();
+        let view = PlayerRequest::View(self.shown, self.at + 1);
+        let stale = !self.is_view_fresh();
         // The page of the current event comes first, then the view, then the pages around it.
         match page {
-            Some(Want::Page(page, to)) if page == here => Some(Want::Page(page, to)),
+            Some(PlayerRequest::Page(page, to)) if page == here => {
+                Some(PlayerRequest::Page(page, to))
+            }
             _ if stale && !known(&view) => Some(view),
             page => page,
         }
@@ -422,32 +424,32 @@ impl Player {
 
     /// Returns true if the loaded view is of the current kind and position.
     #[must_use]
-    pub fn is_fresh(&self) -> bool {
+    pub fn is_view_fresh(&self) -> bool {
         let has = self.view.as_ref().map(|(shown, at, _)| (*shown, *at));
         has == Some((self.shown, self.at + 1))
     }
 
     /// Handles the result of the last request.
-    pub fn receive(&mut self, news: News) {
+    pub fn handle_result(&mut self, news: PlayerResponse) {
         self.stamp += 1;
         let asked = self.asked.take();
         match news {
-            News::Page(page, rows) => {
-                self.rows.insert(page, rows, self.at);
-                if let Some(want @ Want::Page(_, to)) = asked
-                    && self.rows.is_missing(page, to)
+            PlayerResponse::Page(page, rows) => {
+                self.rows.insert_page(page, rows, self.at);
+                if let Some(want @ PlayerRequest::Page(_, to)) = asked
+                    && self.rows.is_incomplete(page, to)
                 {
                     self.given_up.push(want);
                 }
             }
-            News::View(shown, at, view) => self.view = Some((shown, at, view)),
-            News::Point(at) => match asked {
-                Some(Want::Point(point)) => self.jump_to(at, &point),
+            PlayerResponse::View(shown, at, view) => self.view = Some((shown, at, view)),
+            PlayerResponse::Point(at) => match asked {
+                Some(PlayerRequest::Point(point)) => self.jump_to_position(at, &point),
                 _ => self.move_to(at),
             },
-            News::Found(hit) => self.found(hit, asked),
-            News::Failed(why) => {
-                if let Some(want @ (Want::Page(..) | Want::View(..))) = asked {
+            PlayerResponse::Found(hit) => self.apply_search_result(hit, asked),
+            PlayerResponse::Failed(why) => {
+                if let Some(want @ (PlayerRequest::Page(..) | PlayerRequest::View(..))) = asked {
                     self.given_up.push(want);
                 }
                 self.message = Some(why);
@@ -456,7 +458,7 @@ impl Player {
     }
 
     /// Appends events. A reader at the last event moves to the new last one.
-    pub fn arrived(&mut self, rows: Vec<EventRow>) {
+    pub fn append_rows(&mut self, rows: Vec<EventRow>) {
         self.stamp += 1;
         let at_end = self.at + 1 >= self.to && !self.playing;
         for row in rows {
@@ -475,7 +477,7 @@ impl Player {
 
 /// Returns the pause between two events at a speed: their distance in time, within bounds.
 #[must_use]
-pub fn pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
+pub fn playback_pause(before: Option<Timestamp>, after: Option<Timestamp>, speed: f64) -> Duration {
     let lay = before.zip(after).map_or(0, |(before, after)| after.0.saturating_sub(before.0));
     let micros = u64::try_from(lay).unwrap_or(0);
     let real = Duration::try_from_secs_f64(micros as f64 / 1e6 / speed).unwrap_or(PAUSE_MAX);

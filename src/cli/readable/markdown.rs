@@ -5,9 +5,11 @@
 
 use serde_json::Value;
 
-use super::words::{call, content, event, figure, is_true, many, word};
+use super::words::{
+    content_text, count_of, describe_event, format_call, is_true, number_of, text_of,
+};
 use crate::{
-    cli::{screen::one_line, times::Times},
+    cli::{screen::one_line, times::TimeFormat},
     event::kinds,
     harness::quote,
 };
@@ -28,7 +30,7 @@ const SILENT: [&str; 4] = [
 
 /// A document under construction.
 pub(in crate::cli) struct MarkdownDocument {
-    times: Times,
+    times: TimeFormat,
     bytes: usize,
     /// Number of events that exceeded the size, and of those without content.
     left_out: u64,
@@ -36,23 +38,23 @@ pub(in crate::cli) struct MarkdownDocument {
 }
 
 impl MarkdownDocument {
-    pub(in crate::cli) fn new(times: Times) -> Self {
+    pub(in crate::cli) fn new(times: TimeFormat) -> Self {
         Self { times, bytes: 0, left_out: 0, silent: 0 }
     }
 
     /// Returns the beginning: a title, and the session's properties.
-    pub(in crate::cli) fn head(&self, title: &str, session: &Value) -> String {
-        let title = quote::inline(&one_line(title, TITLE_CHARS));
+    pub(in crate::cli) fn format_head(&self, title: &str, session: &Value) -> String {
+        let title = quote::escape_inline(&one_line(title, TITLE_CHARS));
         let mut lines = vec![format!("# {title}"), String::new()];
         let client = session.pointer("/metadata/client").and_then(Value::as_str);
-        let time = |name: &str| self.times.date(word(session, name));
+        let time = |name: &str| self.times.format_date(text_of(session, name));
         for (name, value) in [
-            ("session", quote_name(word(session, "id"))),
+            ("session", quote_name(text_of(session, "id"))),
             ("client", quote_name(client.unwrap_or_default())),
-            ("workspace", quote_name(word(session, "workspace"))),
+            ("workspace", quote_name(text_of(session, "workspace"))),
             ("begun", time("created_at")),
             ("last written", time("updated_at")),
-            ("events", figure(session, "tail").unwrap_or_default().to_string()),
+            ("events", number_of(session, "tail").unwrap_or_default().to_string()),
         ] {
             if !value.is_empty() {
                 lines.push(format!("- {name}: {value}"));
@@ -62,8 +64,8 @@ impl MarkdownDocument {
     }
 
     /// Formats an event; returns `None` for one that is not shown.
-    pub(in crate::cli) fn event(&mut self, one: &Value) -> Option<String> {
-        let kind = word(one, "type");
+    pub(in crate::cli) fn render_event(&mut self, one: &Value) -> Option<String> {
+        let kind = text_of(one, "type");
         if SILENT.contains(&kind) {
             self.silent += 1;
             return None;
@@ -78,62 +80,67 @@ impl MarkdownDocument {
     }
 
     fn format_event(&self, kind: &str, one: &Value) -> String {
-        let at = figure(one, "position").unwrap_or_default();
-        let time = ["created_at", "processed_at"].map(|name| self.times.date(word(one, name)));
+        let at = number_of(one, "position").unwrap_or_default();
+        let time =
+            ["created_at", "processed_at"].map(|name| self.times.format_date(text_of(one, name)));
         let time = time.into_iter().find(|time| !time.is_empty()).unwrap_or_default();
         let said = || {
-            let text = content(one.get("content").unwrap_or(&Value::Null));
-            quote::block(&cut_middle(&text, MESSAGE_CHARS))
+            let text = content_text(one.get("content").unwrap_or(&Value::Null));
+            quote::escape_block(&cut_middle(&text, MESSAGE_CHARS))
         };
-        let about = format!("*{at} · {}*", quote::inline(&time));
+        let about = format!("*{at} · {}*", quote::escape_inline(&time));
         let error = is_true(one, "is_error");
         match kind {
             kinds::USER_MESSAGE => format!("\n---\n\n## User\n\n{about}\n\n{}", said()),
             kinds::AGENT_MESSAGE => format!("\n## Agent\n\n{about}\n\n{}", said()),
             kind if kinds::is_call(kind) => {
-                let name = Some(word(one, "name")).filter(|name| !name.is_empty());
-                let text = call(one);
+                let name = Some(text_of(one, "name")).filter(|name| !name.is_empty());
+                let text = format_call(one);
                 // The heading already contains the name.
                 let given = name.and_then(|name| text.strip_prefix(name)).unwrap_or(&text).trim();
                 let name = quote_name(name.unwrap_or("a tool"));
-                format!("\n### Call of {name}\n\n{about}\n\n{}", fenced(given))
+                format!("\n### Call of {name}\n\n{about}\n\n{}", fence_output(given))
             }
             kind if kinds::is_result(kind) => {
                 let how = if error { "Error" } else { "Result" };
-                let text = content(one.get("content").unwrap_or(&Value::Null));
+                let text = content_text(one.get("content").unwrap_or(&Value::Null));
                 match text.trim().is_empty() {
                     true => format!("\n### {how}\n\n{about} no output"),
-                    false => format!("\n### {how}\n\n{about}\n\n{}", fenced(&text)),
+                    false => format!("\n### {how}\n\n{about}\n\n{}", fence_output(&text)),
                 }
             }
-            _ => format!("\n### {}\n\n{about}\n\n{}\n", quote_name(kind), fenced(&event(one))),
+            _ => format!(
+                "\n### {}\n\n{about}\n\n{}\n",
+                quote_name(kind),
+                fence_output(&describe_event(one))
+            ),
         }
     }
 
     /// Formats a range whose events cannot be read.
-    pub(in crate::cli) fn missing(&self, why: &str) -> String {
-        format!("\n### Missing\n\n{}", quote::inline(why))
+    pub(in crate::cli) fn format_missing(&self, why: &str) -> String {
+        format!("\n### Missing\n\n{}", quote::escape_inline(why))
     }
 
     /// Returns a line with the number of events left out, if any.
-    pub(in crate::cli) fn end(&self) -> Option<String> {
+    pub(in crate::cli) fn format_omitted(&self) -> Option<String> {
         let parts = [
             (self.left_out, "for which there is no room"),
             (self.silent, "of the recording itself"),
         ];
         let parts = parts.into_iter().filter(|(count, _)| *count > 0);
         let said: Vec<String> =
-            parts.map(|(count, what)| format!("{} {what}", many(count, "event"))).collect();
+            parts.map(|(count, what)| format!("{} {what}", count_of(count, "event"))).collect();
         (!said.is_empty()).then(|| format!("\n---\n\nNot shown: {}.", said.join(", ")))
     }
 }
 
-fn fenced(text: &str) -> String {
-    quote::fenced(&cut_middle(text.trim_end(), OUTPUT_CHARS))
+fn fence_output(text: &str) -> String {
+    quote::code_block(&cut_middle(text.trim_end(), OUTPUT_CHARS))
 }
 
 fn quote_name(text: &str) -> String {
-    quote::code(&one_line(text, TITLE_CHARS))
+    quote::inline_code(&one_line(text, TITLE_CHARS))
 }
 
 /// Removes the middle of a text that exceeds `chars_max`.
@@ -156,32 +163,32 @@ mod tests {
 
     #[test]
     fn a_text_cannot_close_its_fence_and_a_long_one_is_cut_in_the_middle() {
-        let mut document = MarkdownDocument::new(Times::default());
+        let mut document = MarkdownDocument::new(TimeFormat::default());
         let result = json!({
             "type": "agent.tool_result", "position": 3, "content": "```\n````\nout",
             "created_at": "2026-11-20T09:00:00Z",
         });
-        let text = document.event(&result).expect("shown");
+        let text = document.render_event(&result).expect("shown");
         assert!(text.contains("\n`````\n```\n````\nout\n`````"), "{text}");
         let long = format!("{}middle{}", "a".repeat(9_000), "z".repeat(9_000));
-        let text = fenced(&long);
+        let text = fence_output(&long);
         assert!(text.contains("a\n[… 16006 characters …]\nz") || text.len() < 2_200, "{text}");
         assert!(!text.contains("middle"));
     }
 
     #[test]
     fn a_document_is_bounded_and_counts_the_events_left_out() {
-        let mut document = MarkdownDocument::new(Times::default());
-        assert_eq!(document.end(), None);
+        let mut document = MarkdownDocument::new(TimeFormat::default());
+        assert_eq!(document.format_omitted(), None);
         let long = json!({ "type": "user.message", "content": "x".repeat(30_000) });
-        let shown = (0..2_000).filter(|_| document.event(&long).is_some()).count();
+        let shown = (0..2_000).filter(|_| document.render_event(&long).is_some()).count();
         assert!(shown < 900, "{shown}");
-        assert_eq!(document.event(&json!({ "type": "transcript.entry" })), None);
-        let end = document.end().expect("something is left out");
+        assert_eq!(document.render_event(&json!({ "type": "transcript.entry" })), None);
+        let end = document.format_omitted().expect("something is left out");
         assert!(
             end.contains(&format!(
                 "{} events for which there is no room, 1 event of",
-                many((2_000 - shown) as u64, "event").trim_end_matches(" events")
+                count_of((2_000 - shown) as u64, "event").trim_end_matches(" events")
             )),
             "{end}"
         );

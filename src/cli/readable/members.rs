@@ -8,7 +8,7 @@ use super::words::CALL_CHARS;
 const DEPTH_MAX: usize = 6;
 
 /// Formats members by name, one a line; those of nested objects are indented.
-pub(in crate::cli) fn members(value: &Value, but: &[&str]) -> Vec<String> {
+pub(in crate::cli) fn format_members(value: &Value, but: &[&str]) -> Vec<String> {
     let mut lines = Vec::new();
     push_outline(value, but, 0, &mut lines);
     lines
@@ -46,7 +46,7 @@ fn push_outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<Strin
         Value::Object(all) => {
             let shown = all.iter().filter(|(name, _)| !but.contains(&name.as_str()));
             for (name, value) in shown {
-                put(format!("{}: ", named(name)), value, lines);
+                put(format!("{}: ", member_label(name)), value, lines);
             }
         }
         Value::Array(items) => {
@@ -59,7 +59,7 @@ fn push_outline(value: &Value, but: &[&str], depth: usize, lines: &mut Vec<Strin
 }
 
 /// Formats a member's name for display.
-pub(in crate::cli) fn named(name: &str) -> String {
+pub(in crate::cli) fn member_label(name: &str) -> String {
     name.replace('_', " ")
 }
 
@@ -79,7 +79,7 @@ fn format_flat(all: &Map<String, Value>) -> Option<String> {
     let said = all.iter().filter(|(_, value)| !value.is_null());
     let said = said.map(|(name, value)| {
         let value = format_scalar(value).filter(|text| !text.contains('\n'))?;
-        Some(format!("{}: {value}", named(name)))
+        Some(format!("{}: {value}", member_label(name)))
     });
     let said = said.collect::<Option<Vec<_>>>()?.join(", ");
     (!said.is_empty() && said.chars().count() <= CALL_CHARS).then_some(said)

@@ -6,9 +6,9 @@ use std::io;
 use unicode_segmentation::UnicodeSegmentation as _;
 
 use crate::cli::{
-    columns::columns,
-    screen::{Screen, Tone, printable},
-    times::Times,
+    columns::text_columns,
+    screen::{Screen, Tone, escaped},
+    times::TimeFormat,
 };
 
 /// Minimum columns of a text, regardless of its indent.
@@ -17,16 +17,16 @@ const TEXT_COLUMNS_MIN: usize = 8;
 const TAB: &str = "    ";
 
 /// Buffer of printed lines.
-pub(in crate::cli) struct Paper {
+pub(in crate::cli) struct LineBuffer {
     columns: usize,
     /// Format of instants.
-    pub(in crate::cli) times: Times,
+    pub(in crate::cli) times: TimeFormat,
     lines: Vec<(Tone, String)>,
 }
 
-impl Paper {
+impl LineBuffer {
     /// Creates an empty paper of a width in columns.
-    pub(in crate::cli) fn new(columns: usize, times: Times) -> Self {
+    pub(in crate::cli) fn new(columns: usize, times: TimeFormat) -> Self {
         Self { columns, times, lines: Vec::new() }
     }
 
@@ -37,27 +37,27 @@ impl Paper {
     ) -> io::Result<()> {
         let mut paper = Self::new(screen.columns(), screen.times());
         fill(&mut paper);
-        screen.lines(paper.lines())
+        screen.print_lines(paper.into_lines())
     }
 
     /// Returns the lines, none wider than the columns except for commands.
-    pub(in crate::cli) fn lines(self) -> Vec<(Tone, String)> {
+    pub(in crate::cli) fn into_lines(self) -> Vec<(Tone, String)> {
         self.lines
     }
 
     /// Adds a heading on one line, with an empty line above unless it is the first.
-    pub(in crate::cli) fn heading(&mut self, text: &str) {
+    pub(in crate::cli) fn push_heading(&mut self, text: &str) {
         if !self.lines.is_empty() {
             self.lines.push((Tone::Plain, String::new()));
         }
-        self.say(Tone::Strong, "", &text.replace('\n', " "));
+        self.push(Tone::Strong, "", &text.replace('\n', " "));
     }
 
     /// Adds a text after a lead; continuation lines are aligned with the text.
-    pub(in crate::cli) fn say(&mut self, tone: Tone, lead: &str, text: &str) {
-        let indent = columns(lead);
+    pub(in crate::cli) fn push(&mut self, tone: Tone, lead: &str, text: &str) {
+        let indent = text_columns(lead);
         let width = self.columns.saturating_sub(indent).max(TEXT_COLUMNS_MIN);
-        for (n, line) in wrapped(text, width).into_iter().enumerate() {
+        for (n, line) in wrap_text(text, width).into_iter().enumerate() {
             let line = match n {
                 0 => format!("{lead}{line}"),
                 _ if line.is_empty() => line,
@@ -68,17 +68,17 @@ impl Paper {
     }
 
     /// Adds a text below a heading.
-    pub(in crate::cli) fn text(&mut self, text: &str) {
-        self.say(Tone::Plain, "  ", text);
+    pub(in crate::cli) fn push_text(&mut self, text: &str) {
+        self.push(Tone::Plain, "  ", text);
     }
 
     /// Adds an item of a list below a heading.
-    pub(in crate::cli) fn item(&mut self, text: &str) {
-        self.say(Tone::Plain, "  - ", text);
+    pub(in crate::cli) fn push_item(&mut self, text: &str) {
+        self.push(Tone::Plain, "  - ", text);
     }
 
     /// Adds a server's Markdown text: its headings strong, the rest unchanged.
-    pub(in crate::cli) fn brief(&mut self, text: &str) {
+    pub(in crate::cli) fn push_markdown(&mut self, text: &str) {
         for line in text.trim_end().lines() {
             let is_heading =
                 line.starts_with("# ") || line.ends_with(':') && !line.starts_with(' ');
@@ -87,26 +87,26 @@ impl Paper {
             let (lead, text) = line.split_at(indent);
             match text {
                 "" => self.lines.push((tone, String::new())),
-                text => self.say(tone, lead, text),
+                text => self.push(tone, lead, text),
             }
         }
     }
 
     /// Adds a command to be copied: on one line, even if it exceeds the width.
-    pub(in crate::cli) fn command(&mut self, lead: &str, text: &str) {
-        self.lines.push((Tone::Faint, format!("{lead}{}", printable(text))));
+    pub(in crate::cli) fn push_command(&mut self, lead: &str, text: &str) {
+        self.lines.push((Tone::Faint, format!("{lead}{}", escaped(text))));
     }
 
     /// Adds a text less important than its surroundings.
-    pub(in crate::cli) fn faint(&mut self, text: &str) {
-        self.say(Tone::Faint, "  ", text);
+    pub(in crate::cli) fn push_faint(&mut self, text: &str) {
+        self.push(Tone::Faint, "  ", text);
     }
 }
 
 /// Wraps a text into lines of at most `width` columns, between words where possible. Expands tabs,
 /// escapes control sequences of a terminal, and drops empty lines at the ends.
-pub(in crate::cli) fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let text = printable(text).replace('\t', TAB);
+pub(in crate::cli) fn wrap_text(text: &str, width: usize) -> Vec<String> {
+    let text = escaped(text).replace('\t', TAB);
     let text = text.trim_end().trim_start_matches('\n');
     let mut lines = Vec::new();
     for line in text.split('\n') {
@@ -116,7 +116,7 @@ pub(in crate::cli) fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
-    if columns(line) <= width {
+    if text_columns(line) <= width {
         return lines.push(line.to_owned());
     }
     // Continuation lines are indented like the text of an item or code, by half the width at most.
@@ -125,8 +125,8 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
     let indent = (line.len() - text.len() + marker).min(width / 2);
     let mut filled = String::new();
     for word in line.split_inclusive(' ') {
-        let room = width.saturating_sub(columns(&filled));
-        if columns(word.trim_end_matches(' ')) <= room {
+        let room = width.saturating_sub(text_columns(&filled));
+        if text_columns(word.trim_end_matches(' ')) <= room {
             filled.push_str(word);
             continue;
         }
@@ -135,7 +135,7 @@ fn wrap_line(line: &str, width: usize, lines: &mut Vec<String>) {
         }
         filled = " ".repeat(indent);
         for part in word.graphemes(true) {
-            if columns(&filled) + columns(part.trim_end_matches(' ')) > width {
+            if text_columns(&filled) + text_columns(part.trim_end_matches(' ')) > width {
                 lines.push(std::mem::replace(&mut filled, " ".repeat(indent)));
             }
             filled.push_str(part);
@@ -165,20 +165,20 @@ mod tests {
             ("", 5, &[""]),
             ("              x", 4, &["  x"]),
         ] {
-            let lines = wrapped(text, width);
+            let lines = wrap_text(text, width);
             assert_eq!(lines, expected, "{text:?}");
-            assert!(lines.iter().all(|line| columns(line) <= width), "{text:?}");
+            assert!(lines.iter().all(|line| text_columns(line) <= width), "{text:?}");
         }
     }
 
     #[test]
     fn an_item_has_a_hanging_indent_and_a_heading_an_empty_line_above() {
-        let mut paper = Paper::new(20, Times::default());
-        paper.heading("Next");
-        paper.item("mend the lock and look again");
-        paper.heading("Done");
-        paper.say(Tone::Plain, "  [12] ", "a\nb");
-        let lines: Vec<String> = paper.lines().into_iter().map(|(_, text)| text).collect();
+        let mut paper = LineBuffer::new(20, TimeFormat::default());
+        paper.push_heading("Next");
+        paper.push_item("mend the lock and look again");
+        paper.push_heading("Done");
+        paper.push(Tone::Plain, "  [12] ", "a\nb");
+        let lines: Vec<String> = paper.into_lines().into_iter().map(|(_, text)| text).collect();
         assert_eq!(
             lines,
             ["Next", "  - mend the lock", "    and look again", "", "Done", "  [12] a", "       b"]

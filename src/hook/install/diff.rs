@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt::Write as _, time::Duration};
 
 use similar::{ChangeTag, TextDiff};
 
-/// Time after which two texts are compared roughly.
+/// Time limit of the exact comparison; after it, the difference is approximate.
 const LONGEST: Duration = Duration::from_secs(1);
 /// Lines of context around a change.
 const AROUND: usize = 3;
@@ -34,9 +34,9 @@ pub fn diff(before: &str, after: &str) -> String {
 /// Shortens a [`diff`] for the user: of blocks with equal content the first is shown, followed by
 /// the names of the others. A block is a changed range, or a list or an object with its name.
 #[must_use]
-pub fn folded(diff: &str) -> String {
+pub fn fold_equal_blocks(diff: &str) -> String {
     let lines: Vec<&str> = diff.lines().collect();
-    let end = |at: usize| lines.get(at..).map_or(at, |rest| at + block_lines(rest));
+    let end = |at: usize| lines.get(at..).map_or(at, |rest| at + block_len(rest));
     let body = |at: usize| -> Vec<&str> {
         let inside = lines.get(at + 1..end(at)).unwrap_or_default();
         inside.iter().map(|line| line.trim_end_matches(',')).collect()
@@ -57,7 +57,7 @@ pub fn folded(diff: &str) -> String {
             for line in lines.get(at..end(at)).unwrap_or_default() {
                 let _ = writeln!(text, "{line}");
             }
-            let names = more.iter().filter_map(|at| lines.get(*at)).map(|line| name(line));
+            let names = more.iter().filter_map(|at| lines.get(*at)).map(|line| block_name(line));
             let names = names.collect::<Vec<_>>().join(", ");
             let _ = writeln!(text, "  (the same in {} more: {names})", more.len());
         }
@@ -67,7 +67,7 @@ pub fn folded(diff: &str) -> String {
 }
 
 /// Returns the number of lines of the block that starts at the first line: 1 if none starts.
-fn block_lines(lines: &[&str]) -> usize {
+fn block_len(lines: &[&str]) -> usize {
     let Some((head, rest)) = lines.split_first() else { return 0 };
     if head.starts_with("@@") {
         return 1 + rest.iter().take_while(|line| !line.starts_with("@@")).count();
@@ -87,7 +87,7 @@ fn block_lines(lines: &[&str]) -> usize {
 }
 
 /// Returns the name of a block: that of a member, or its line.
-fn name(head: &str) -> &str {
+fn block_name(head: &str) -> &str {
     match head.split('"').nth(1) {
         Some(name) if !head.starts_with("@@") => name,
         _ => head.trim_matches(['@', ' ']),

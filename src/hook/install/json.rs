@@ -33,7 +33,7 @@ struct Container {
     /// Offset of the bracket that closes it.
     close: usize,
     is_object: bool,
-    /// Its members, name included, or its entries.
+    /// Byte ranges of the members, names included, or of the entries.
     parts: Vec<Range<usize>>,
 }
 
@@ -65,7 +65,7 @@ impl JsonDocument {
         if !matches!(root, Some(ast::Value::Object(_))) {
             return Err(broken(1));
         }
-        Ok(Self { unit: unit(&text), text, marked, line })
+        Ok(Self { unit: indent_unit(&text), text, marked, line })
     }
 
     pub(super) fn into_text(self) -> String {
@@ -73,12 +73,12 @@ impl JsonDocument {
     }
 
     /// Returns the names of an object's members; none if no object is at the path.
-    pub(super) fn names(&self, path: &[&str]) -> Vec<String> {
+    pub(super) fn member_names(&self, path: &[&str]) -> Vec<String> {
         let names = |value: &ast::Value<'_>| {
             let members = &value.as_object()?.properties;
             Some(members.iter().map(|member| member.name.as_str().to_owned()).collect())
         };
-        self.at(path, names).flatten().unwrap_or_default()
+        self.with_value(path, names).flatten().unwrap_or_default()
     }
 
     /// Returns the entries of a list; none if no list is at the path.
@@ -86,23 +86,23 @@ impl JsonDocument {
         let entries = |value: &ast::Value<'_>| {
             Some(value.as_array()?.elements.iter().cloned().map(Value::from).collect())
         };
-        self.at(path, entries).flatten().unwrap_or_default()
+        self.with_value(path, entries).flatten().unwrap_or_default()
     }
 
-    /// Returns the string at a path.
     pub(super) fn text_at(&self, path: &[&str]) -> Option<String> {
         let text = |value: &ast::Value<'_>| Value::from(value.clone()).as_str().map(str::to_owned);
-        self.at(path, text).flatten()
+        self.with_value(path, text).flatten()
     }
 
-    /// Returns the number at a path.
     pub(super) fn number_at(&self, path: &[&str]) -> Option<u64> {
-        self.at(path, |value: &ast::Value<'_>| Value::from(value.clone()).as_u64()).flatten()
+        self.with_value(path, |value: &ast::Value<'_>| Value::from(value.clone()).as_u64())
+            .flatten()
     }
 
     /// Sets the value at a path, and adds missing objects above it.
-    pub(super) fn put(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
-        let found = self.at(path, |found| (found.start()..found.end(), Value::from(found.clone())));
+    pub(super) fn set(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
+        let found =
+            self.with_value(path, |found| (found.start()..found.end(), Value::from(found.clone())));
         if let Some((range, found)) = found {
             if found != *value {
                 let text = self.format_value(value, path.len());
@@ -111,39 +111,40 @@ impl JsonDocument {
             return Ok(());
         }
         let Some((name, above)) = path.split_last() else { return Ok(()) };
-        if self.at(above, |_| ()).is_none() {
-            self.put(above, &json!({}))?;
+        if self.with_value(above, |_| ()).is_none() {
+            self.set(above, &json!({}))?;
         }
-        self.add(above, Some(name), value)
+        self.push_part(above, Some(name), value)
     }
 
     /// Appends an entry to the list at a path.
-    pub(super) fn put_into_list(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
-        if self.at(path, |_| ()).is_none() {
-            self.put(path, &json!([]))?;
+    pub(super) fn push_entry(&mut self, path: &[&str], value: &Value) -> Result<(), PlanError> {
+        if self.with_value(path, |_| ()).is_none() {
+            self.set(path, &json!([]))?;
         }
-        self.add(path, None, value)
+        self.push_part(path, None, value)
     }
 
     /// Removes the value at a path, and the objects and lists above it that become empty.
-    pub(super) fn take(&mut self, path: &[&str]) {
+    pub(super) fn remove(&mut self, path: &[&str]) {
         let Some((step, above)) = path.split_last() else { return };
-        let found =
-            self.at(above, |value| Some((Container::from_value(value)?, part_index(value, step)?)));
+        let found = self.with_value(above, |value| {
+            Some((Container::from_value(value)?, part_index(value, step)?))
+        });
         let Some((container, at)) = found.flatten() else { return };
         self.remove_part(&container, at);
-        let Some(left) = self.container(above) else { return };
+        let Some(left) = self.find_container(above) else { return };
         let inside = left.open + 1..left.close;
         if self.text.get(inside.clone()).is_some_and(|text| text.trim().is_empty()) {
             self.text.replace_range(inside, "");
             if !above.is_empty() {
-                self.take(above);
+                self.remove(above);
             }
         }
     }
 
     /// Applies `read` to the value at a path; `None` if no value is there.
-    fn at<T>(&self, path: &[&str], read: impl FnOnce(&ast::Value<'_>) -> T) -> Option<T> {
+    fn with_value<T>(&self, path: &[&str], read: impl FnOnce(&ast::Value<'_>) -> T) -> Option<T> {
         let root = parse_jsonc(&self.text).ok()??;
         let mut value = &root;
         for step in path {
@@ -157,12 +158,12 @@ impl JsonDocument {
         Some(read(value))
     }
 
-    fn container(&self, path: &[&str]) -> Option<Container> {
-        self.at(path, Container::from_value).flatten()
+    fn find_container(&self, path: &[&str]) -> Option<Container> {
+        self.with_value(path, Container::from_value).flatten()
     }
 
     /// Returns the offset of the next comma, if only blanks and comments are before it.
-    fn comma(&self, after: usize) -> Option<usize> {
+    fn next_comma(&self, after: usize) -> Option<usize> {
         let mut scanner = Scanner::new(self.text.get(after..)?, &ScannerOptions::default());
         loop {
             match scanner.scan().ok()?? {
@@ -174,10 +175,15 @@ impl JsonDocument {
     }
 
     /// Adds a part at the end of the object or list at a path, after its comments.
-    fn add(&mut self, path: &[&str], name: Option<&str>, value: &Value) -> Result<(), PlanError> {
+    fn push_part(
+        &mut self,
+        path: &[&str],
+        name: Option<&str>,
+        value: &Value,
+    ) -> Result<(), PlanError> {
         let what = path.last().copied().unwrap_or("the text").to_owned();
         let wanted = if name.is_some() { "an object" } else { "a list" };
-        let inside = self.container(path).filter(|inside| inside.is_object == name.is_some());
+        let inside = self.find_container(path).filter(|inside| inside.is_object == name.is_some());
         let inside = inside.ok_or(PlanError::Other(what, wanted))?;
         let (level, line) = (path.len() + 1, self.line);
         let indent = self.unit.repeat(level);
@@ -195,7 +201,7 @@ impl JsonDocument {
         // A container on one line stays on one line.
         let in_one = !before.contains('\n') && !behind.contains("//");
         let own = if in_one { format!(" {name}{value}") } else { own };
-        match self.comma(last.end) {
+        match self.next_comma(last.end) {
             Some(_) => self.text.insert_str(place, &format!("{own},")),
             None => {
                 self.text.insert_str(place, &own);
@@ -212,8 +218,9 @@ impl JsonDocument {
         let text = |place: Range<usize>| self.text.get(place).unwrap_or_default();
         // With the blanks before it.
         let begin = inside.open + 1 + text(inside.open + 1..own.start).trim_end().len();
-        let before = at.checked_sub(1).and_then(whole).and_then(|before| self.comma(before.end));
-        match (self.comma(own.end), whole(at + 1)) {
+        let before =
+            at.checked_sub(1).and_then(whole).and_then(|before| self.next_comma(before.end));
+        match (self.next_comma(own.end), whole(at + 1)) {
             (Some(comma), Some(next)) if text(comma + 1..next.start).trim().is_empty() => {
                 self.text.replace_range(own.start..next.start, "");
             }
@@ -240,7 +247,7 @@ impl JsonDocument {
 }
 
 /// Returns the indentation of one level: that of the least indented line, or else two blanks.
-fn unit(text: &str) -> String {
+fn indent_unit(text: &str) -> String {
     let indented = text.lines().filter_map(|line| {
         let rest = line.trim_start();
         let blanks = line.get(..line.len() - rest.len())?;
@@ -288,7 +295,7 @@ mod tests {
         let mut document = JsonDocument::parse(text).expect("JSON");
         for event in ["Stop", "Start"] {
             let path = ["hooks", event];
-            document.put_into_list(&path, &json!({ "ours": [1, { "a": 2 }] })).expect("put");
+            document.push_entry(&path, &json!({ "ours": [1, { "a": 2 }] })).expect("put");
         }
         document
     }
@@ -319,7 +326,7 @@ mod tests {
                 let entries = document.entries(&["hooks", event]);
                 assert_eq!(entries.last(), Some(&json!({ "ours": [1, { "a": 2 }] })), "{text}");
                 let last = (entries.len() - 1).to_string();
-                document.take(&["hooks", event, &last]);
+                document.remove(&["hooks", event, &last]);
             }
             assert_eq!(document.into_text(), text);
         }
@@ -338,7 +345,7 @@ mod tests {
             ("{ \"x\": 2 }", "{}"),
         ] {
             let mut document = JsonDocument::parse(text).expect("JSON");
-            document.take(&["x"]);
+            document.remove(&["x"]);
             assert_eq!(document.text, expected);
             assert!(JsonDocument::parse(&document.text).is_ok());
         }
@@ -349,7 +356,7 @@ mod tests {
         let text = "{\"a\": [{/* c */ \"b\": 1, // d\n \"c\": [2,],}]}";
         let mut document = JsonDocument::parse(text).expect("JSON");
         assert_eq!(document.entries(&["a"]), [json!({ "b": 1, "c": [2] })]);
-        document.put(&["a", "0", "b"], &json!("x")).expect("put");
+        document.set(&["a", "0", "b"], &json!("x")).expect("put");
         assert_eq!(document.text, text.replace("\"b\": 1", "\"b\": \"x\""));
     }
 
@@ -374,7 +381,7 @@ mod tests {
         }
         for text in ["{\"hooks\": 7}", "{\"hooks\": {\"Stop\": {}}}", "{\"hooks\": []}"] {
             let mut document = JsonDocument::parse(text).expect("JSON");
-            assert!(document.put_into_list(&["hooks", "Stop"], &json!(1)).is_err(), "{text}");
+            assert!(document.push_entry(&["hooks", "Stop"], &json!(1)).is_err(), "{text}");
         }
         let deep = "[".repeat(10_000);
         assert!(JsonDocument::parse(&format!("{{\"a\":{deep}")).is_err());

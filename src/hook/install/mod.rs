@@ -1,5 +1,5 @@
 //! SETUP OF AGENTS: the files of Claude Code and Codex that name this program, and their new
-//! content. A plan maps a text to a text; other entries of a file are kept to the byte. It must not
+//! content. A plan maps a text to a text; other entries of a file stay byte for byte. It must not
 //! read or write a file.
 
 mod diff;
@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-pub use diff::{diff, folded};
+pub use diff::{diff, fold_equal_blocks};
 use json::JsonDocument;
 
-use crate::verbs::tools::{Tool, Toolset, offered, tool};
+use crate::verbs::tools::{Tool, Toolset, in_toolsets, tool};
 
 /// The name of this program's entries in files of other programs.
 const NAME: &str = "sessionlog";
 /// The toolset that is set up: answers of hooks name its tools.
 const TOOLSET: Toolset = Toolset::Agent;
-/// Most seconds that an agent's program waits for a hook; a hook needs milliseconds. Codex allows
+/// Maximum seconds that an agent's program waits for a hook, which needs milliseconds. Codex allows
 /// fewer at the end of a session, and warns at each start if more are configured.
 const TIMEOUT_SECONDS: u64 = 10;
 const END_TIMEOUT_SECONDS: u64 = 3;
@@ -27,7 +27,8 @@ const END: &str = "SessionEnd";
 /// Path of the calls that Claude Code makes without asking.
 const ALLOWED: [&str; 2] = ["permissions", "allow"];
 
-/// Events that a fold reads or that get an answer, with the programs that send them.
+/// Events to register: those that a fold reads and those that the hook responds to, with the
+/// programs that send them.
 const EVENTS: [(&str, &[AgentProgram]); 11] = {
     const BOTH: &[AgentProgram] = &[AgentProgram::ClaudeCode, AgentProgram::Codex];
     [
@@ -65,7 +66,7 @@ pub enum SetupScope {
 
 /// Directories of the settings files.
 #[derive(Clone, Debug)]
-pub struct SetupPlaces {
+pub struct SetupPaths {
     /// The user's home.
     pub home: PathBuf,
     /// The directory of the agent's settings, if it is not in the home directory.
@@ -76,7 +77,7 @@ pub struct SetupPlaces {
 
 /// The command by which an agent's program runs this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct InstalledCommand {
     /// The program.
     pub program: String,
     /// Arguments before the verb: settings given as flags.
@@ -87,7 +88,7 @@ pub struct Command {
 
 /// Kind of this program's entries in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Holds {
+pub enum EntryKind {
     /// Hooks, in JSON.
     Hooks,
     /// MCP servers, in JSON.
@@ -96,8 +97,8 @@ pub enum Holds {
     ServersToml,
 }
 
-impl Holds {
-    /// True for hooks, false for MCP servers.
+impl EntryKind {
+    /// Returns true for hooks, false for MCP servers.
     #[must_use]
     pub fn is_hooks(self) -> bool {
         self == Self::Hooks
@@ -107,25 +108,25 @@ impl Holds {
 /// A settings file that has this program's entries, or gets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsFile {
-    /// Its path.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Kind of this program's entries in it.
-    pub holds: Holds,
+    /// Kind of this program's entries in the file.
+    pub holds: EntryKind,
 }
 
 /// Reason for which a file cannot be changed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum PlanError {
-    /// Its text does not have the format of its name.
+    /// The text is not in the format that the file name implies.
     #[error("{0}")]
     Broken(String),
-    /// Another value is at the path of the entries.
+    /// The file has a value of another type where the entries belong.
     #[error("{0} is not {1} there")]
     Other(String, &'static str),
 }
 
 impl AgentProgram {
-    /// Returns its name on a command line.
+    /// Returns the name of the program on a command line.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -134,7 +135,7 @@ impl AgentProgram {
         }
     }
 
-    /// Returns the variable that names the directory of its settings.
+    /// Returns the environment variable with the program's settings directory.
     #[must_use]
     pub fn variable(self) -> &'static str {
         match self {
@@ -143,19 +144,19 @@ impl AgentProgram {
         }
     }
 
-    /// Returns the events that it calls a hook for.
-    fn events(self) -> impl Iterator<Item = &'static str> {
+    /// Returns the events for which the program calls a hook.
+    fn hook_events(self) -> impl Iterator<Item = &'static str> {
         EVENTS.iter().filter(move |(_, agents)| agents.contains(&self)).map(|(event, _)| *event)
     }
 
-    /// Returns the seconds that it waits for a hook of an event.
-    fn timeout(self, event: &str) -> u64 {
+    /// Returns the seconds that the program waits for a hook of an event.
+    fn hook_timeout(self, event: &str) -> u64 {
         if self == Self::Codex && event == END { END_TIMEOUT_SECONDS } else { TIMEOUT_SECONDS }
     }
 
     /// Returns the files that hold this program's entries.
     #[must_use]
-    pub fn targets(self, scope: SetupScope, places: &SetupPlaces) -> [SettingsFile; 2] {
+    pub fn settings_files(self, scope: SetupScope, places: &SetupPaths) -> [SettingsFile; 2] {
         let target = |path: PathBuf, holds| SettingsFile { path, holds };
         let settings =
             |usual: &str| places.settings.clone().unwrap_or_else(|| places.home.join(usual));
@@ -163,13 +164,13 @@ impl AgentProgram {
             (Self::ClaudeCode, SetupScope::User) => {
                 let state = places.settings.as_ref().unwrap_or(&places.home).join(".claude.json");
                 [
-                    target(settings(".claude").join("settings.json"), Holds::Hooks),
-                    target(state, Holds::Servers),
+                    target(settings(".claude").join("settings.json"), EntryKind::Hooks),
+                    target(state, EntryKind::Servers),
                 ]
             }
             (Self::ClaudeCode, SetupScope::Project) => [
-                target(places.project.join(".claude/settings.json"), Holds::Hooks),
-                target(places.project.join(".mcp.json"), Holds::Servers),
+                target(places.project.join(".claude/settings.json"), EntryKind::Hooks),
+                target(places.project.join(".mcp.json"), EntryKind::Servers),
             ],
             (Self::Codex, scope) => {
                 let directory = match scope {
@@ -177,19 +178,18 @@ impl AgentProgram {
                     SetupScope::Project => places.project.join(".codex"),
                 };
                 [
-                    target(directory.join("hooks.json"), Holds::Hooks),
-                    target(directory.join("config.toml"), Holds::ServersToml),
+                    target(directory.join("hooks.json"), EntryKind::Hooks),
+                    target(directory.join("config.toml"), EntryKind::ServersToml),
                 ]
             }
         }
     }
 }
 
-impl Command {
-    /// Returns the command line for a shell.
-    fn line(&self, verb: &str) -> String {
+impl InstalledCommand {
+    fn shell_line(&self, verb: &str) -> String {
         let words =
-            [&self.program].into_iter().chain(&self.arguments).map(|word| shell_quoted(word));
+            [&self.program].into_iter().chain(&self.arguments).map(|word| quote_for_shell(word));
         words.chain([verb.to_owned()]).collect::<Vec<_>>().join(" ")
     }
 
@@ -201,7 +201,7 @@ impl Command {
 }
 
 /// Quotes a word for a shell, if needed.
-fn shell_quoted(word: &str) -> String {
+fn quote_for_shell(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),
@@ -210,7 +210,7 @@ fn shell_quoted(word: &str) -> String {
 }
 
 /// Returns true if a hook's line runs this program's `hook` verb, in any directory.
-fn is_ours(line: &str) -> bool {
+fn is_own_hook_line(line: &str) -> bool {
     let line = line.trim();
     let rest = match line.strip_prefix('\'') {
         Some(rest) => rest.split_once('\''),
@@ -227,47 +227,47 @@ fn is_ours(line: &str) -> bool {
 ///
 /// # Errors
 /// [`PlanError`] for a file of another format; nothing is changed then.
-pub fn with_us(
+pub fn add_entries(
     text: Option<&str>,
-    holds: Holds,
+    holds: EntryKind,
     agent: AgentProgram,
-    command: &Command,
+    command: &InstalledCommand,
 ) -> Result<String, PlanError> {
     match holds {
-        Holds::Hooks => {
+        EntryKind::Hooks => {
             let mut document = JsonDocument::parse(text.unwrap_or_default())?;
-            let line = command.line("hook");
-            for event in agent.events() {
-                let timeout = agent.timeout(event);
+            let line = command.shell_line("hook");
+            for event in agent.hook_events() {
+                let timeout = agent.hook_timeout(event);
                 let ours = json!({ "hooks": [{
                     "type": "command", "command": line, "timeout": timeout,
                 }] });
                 let list = ["hooks", event];
-                match ours_in(&document.entries(&list)).first() {
+                match own_hook_indexes(&document.entries(&list)).first() {
                     // Members that the user added stay.
                     Some((entry, hook)) => {
                         let path = ["hooks", event, entry, "hooks", hook, "command"];
-                        document.put(&path, &json!(line))?;
+                        document.set(&path, &json!(line))?;
                         let path = ["hooks", event, entry, "hooks", hook, "timeout"];
                         // An older version wrote this value.
                         if document.number_at(&path) == Some(TIMEOUT_SECONDS) {
-                            document.put(&path, &json!(timeout))?;
+                            document.set(&path, &json!(timeout))?;
                         }
                     }
-                    None => document.put_into_list(&list, &ours)?,
+                    None => document.push_entry(&list, &ours)?,
                 }
             }
             if command.allows_reads && agent == AgentProgram::ClaudeCode {
                 for rule in allow_rules() {
                     let rule = json!(rule);
                     if !document.entries(&ALLOWED).contains(&rule) {
-                        document.put_into_list(&ALLOWED, &rule)?;
+                        document.push_entry(&ALLOWED, &rule)?;
                     }
                 }
             }
             Ok(document.into_text())
         }
-        Holds::Servers => {
+        EntryKind::Servers => {
             let mut document = JsonDocument::parse(text.unwrap_or_default())?;
             let words = command.server_arguments();
             for (member, value) in [
@@ -275,11 +275,11 @@ pub fn with_us(
                 ("command", json!(command.program)),
                 ("args", json!(words)),
             ] {
-                document.put(&["mcpServers", NAME, member], &value)?;
+                document.set(&["mcpServers", NAME, member], &value)?;
             }
             Ok(document.into_text())
         }
-        Holds::ServersToml => toml::set_server(
+        EntryKind::ServersToml => toml::set_server(
             text.unwrap_or_default(),
             NAME,
             &command.program,
@@ -291,18 +291,20 @@ pub fn with_us(
 /// Removes this program's entries; returns the text unchanged if it has none.
 ///
 /// # Errors
-/// Those of [`with_us`].
-pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
+/// Those of [`add_entries`].
+pub fn remove_entries(text: &str, holds: EntryKind) -> Result<String, PlanError> {
     if !text.contains(NAME) {
         return Ok(text.to_owned());
     }
     match holds {
-        Holds::Hooks => {
+        EntryKind::Hooks => {
             let mut document = JsonDocument::parse(text)?;
-            for event in document.names(&["hooks"]) {
+            for event in document.member_names(&["hooks"]) {
                 // In reverse, so that the other indexes stay valid.
-                for (entry, hook) in ours_in(&document.entries(&["hooks", &event])).iter().rev() {
-                    document.take(&["hooks", &event, entry, "hooks", hook]);
+                for (entry, hook) in
+                    own_hook_indexes(&document.entries(&["hooks", &event])).iter().rev()
+                {
+                    document.remove(&["hooks", &event, entry, "hooks", hook]);
                 }
             }
             // An older version allowed other tools.
@@ -312,43 +314,46 @@ pub fn without_us(text: &str, holds: Holds) -> Result<String, PlanError> {
             };
             let allowed = document.entries(&ALLOWED);
             for at in (0..allowed.len()).rev().filter(|at| allowed.get(*at).is_some_and(is_ours)) {
-                document.take(&[ALLOWED[0], ALLOWED[1], &at.to_string()]);
+                document.remove(&[ALLOWED[0], ALLOWED[1], &at.to_string()]);
             }
             Ok(document.into_text())
         }
-        Holds::Servers => {
+        EntryKind::Servers => {
             let mut document = JsonDocument::parse(text)?;
-            document.take(&["mcpServers", NAME]);
+            document.remove(&["mcpServers", NAME]);
             Ok(document.into_text())
         }
-        Holds::ServersToml => toml::remove_server(text, NAME),
+        EntryKind::ServersToml => toml::remove_server(text, NAME),
     }
 }
 
 /// Returns the program of the MCP server's entry; `None` without such an entry.
 #[must_use]
-pub fn server_program(text: &str, holds: Holds) -> Option<String> {
+pub fn server_program(text: &str, holds: EntryKind) -> Option<String> {
     match holds {
-        Holds::Hooks => None,
-        Holds::Servers => JsonDocument::parse(text).ok()?.text_at(&["mcpServers", NAME, "command"]),
-        Holds::ServersToml => toml::program(text, NAME),
+        EntryKind::Hooks => None,
+        EntryKind::Servers => {
+            JsonDocument::parse(text).ok()?.text_at(&["mcpServers", NAME, "command"])
+        }
+        EntryKind::ServersToml => toml::server_program(text, NAME),
     }
 }
 
 /// Returns the rules by which Claude Code calls this program's read-only tools without asking.
 fn allow_rules() -> impl Iterator<Item = String> {
-    let reading = offered(&[TOOLSET]).filter(|tool| tool.is_read_only());
+    let reading = in_toolsets(&[TOOLSET]).filter(|tool| tool.is_read_only());
     reading.map(|tool| format!("mcp__{NAME}__{}", tool.name))
 }
 
 /// Returns the indexes of an event's entries, and of the hooks in them, that run this program. An
 /// entry with a matcher was written by the user and is skipped.
-fn ours_in(entries: &[Value]) -> Vec<(String, String)> {
+fn own_hook_indexes(entries: &[Value]) -> Vec<(String, String)> {
     let mut found = Vec::new();
     for (at, entry) in entries.iter().enumerate().filter(|(_, one)| one.get("matcher").is_none()) {
         let hooks = entry.get("hooks").and_then(Value::as_array).into_iter().flatten();
-        let command =
-            |hook: &Value| hook.get("command").and_then(Value::as_str).is_some_and(is_ours);
+        let command = |hook: &Value| {
+            hook.get("command").and_then(Value::as_str).is_some_and(is_own_hook_line)
+        };
         let ours = hooks.enumerate().filter(|(_, hook)| command(hook));
         found.extend(ours.map(|(hook, _)| (at.to_string(), hook.to_string())));
     }
@@ -361,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_hook_line_is_recognised_by_its_program_and_verb() {
-        let command = |program: &str, arguments: &[&str]| Command {
+        let command = |program: &str, arguments: &[&str]| InstalledCommand {
             program: program.to_owned(),
             arguments: arguments.iter().map(|word| (*word).to_owned()).collect(),
             allows_reads: false,
@@ -374,10 +379,10 @@ mod tests {
                 "/a/sessionlog --data-dir '/x y' hook",
             ),
         ] {
-            assert_eq!(command.line("hook"), expected);
-            assert!(is_ours(expected), "{expected}");
+            assert_eq!(command.shell_line("hook"), expected);
+            assert!(is_own_hook_line(expected), "{expected}");
         }
-        assert!(is_ours("/opt/sessionlog-1.2.3 hook"));
+        assert!(is_own_hook_line("/opt/sessionlog-1.2.3 hook"));
         for line in [
             "sessionlog",
             "sessionlog mcp",
@@ -386,7 +391,7 @@ mod tests {
             "",
             "tee | sessionlog hook",
         ] {
-            assert!(!is_ours(line), "{line}");
+            assert!(!is_own_hook_line(line), "{line}");
         }
     }
 }

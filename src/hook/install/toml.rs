@@ -7,7 +7,7 @@ use super::PlanError;
 
 const SERVERS: &str = "mcp_servers";
 
-fn read(text: &str) -> Result<DocumentMut, PlanError> {
+fn parse_document(text: &str) -> Result<DocumentMut, PlanError> {
     text.parse::<DocumentMut>().map_err(|error| {
         let first = error.message().lines().next().unwrap_or_default().to_owned();
         let line = error
@@ -32,9 +32,8 @@ fn edit_plain(
     Ok(format!("{mark}{made}"))
 }
 
-/// Returns the program of the named server.
-pub(super) fn program(text: &str, name: &str) -> Option<String> {
-    let document = read(text.strip_prefix('\u{feff}').unwrap_or(text)).ok()?;
+pub(super) fn server_program(text: &str, name: &str) -> Option<String> {
+    let document = parse_document(text.strip_prefix('\u{feff}').unwrap_or(text)).ok()?;
     let command = document.get(SERVERS)?.get(name)?.get("command")?;
     command.as_str().map(str::to_owned)
 }
@@ -46,16 +45,16 @@ pub(super) fn set_server(
     program: &str,
     arguments: &[String],
 ) -> Result<String, PlanError> {
-    edit_plain(text, |text| with_server(text, name, program, arguments))
+    edit_plain(text, |text| insert_server(text, name, program, arguments))
 }
 
-fn with_server(
+fn insert_server(
     text: &str,
     name: &str,
     program: &str,
     arguments: &[String],
 ) -> Result<String, PlanError> {
-    let mut document = read(text)?;
+    let mut document = parse_document(text)?;
     let mut server = Table::new();
     server.insert("command", value(program));
     server.insert("args", value(arguments.iter().collect::<Array>()));
@@ -93,7 +92,7 @@ pub(super) fn remove_server(text: &str, name: &str) -> Result<String, PlanError>
 }
 
 fn without_server(text: &str, name: &str) -> Result<String, PlanError> {
-    let mut document = read(text)?;
+    let mut document = parse_document(text)?;
     let Some(servers) = document.get_mut(SERVERS).and_then(Item::as_table_like_mut) else {
         return Ok(text.to_owned());
     };

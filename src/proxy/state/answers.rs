@@ -9,40 +9,40 @@ use serde_json::{Map, Value, json};
 use super::{ProxyCall, ProxyState};
 use crate::{
     api::tool_cache::{LookupAnswer, LookupRequest},
-    client::{ClientError, Request},
+    client::{ClientError, HttpRequest},
     event::{SessionId, json},
-    proxy::own,
-    verbs::{InSession, NoQuery, views},
+    proxy::own_tools,
+    verbs::{NoQuery, SessionPath, views},
 };
 
-/// Time for which a store that did not answer gets no calls, so that not every call waits for it.
+/// Time without requests to a store that did not answer, so that not every call waits for it.
 const SILENCE: Duration = Duration::from_secs(5);
 /// Key in an answer's `_meta`: the source of a reused result.
 const META_CACHE: &str = "sessionlog/cache";
 
 impl ProxyState {
-    /// Returns the recorded answer to a call, and records the call as one more.
-    pub(super) async fn remembered_answer(
+    /// Finds a recorded answer to a call; if there is one, records the call and that answer.
+    pub(super) async fn answer_from_log(
         &self,
         call: &ProxyCall,
         age_max: Duration,
     ) -> Option<Value> {
-        if !self.is_unchanged(call) {
+        if !self.are_files_unchanged(call) {
             return None;
         }
-        let found = self.asked(self.look_up_answer(call, age_max)).await.flatten();
+        let found = self.ask_store(self.look_up_answer(call, age_max)).await.flatten();
         let found = found.filter(|found| found.hit)?;
-        let event: Value = serde_json::from_str(json::tree(found.result?.get())?).ok()?;
+        let event: Value = serde_json::from_str(json::check(found.result?.get())?).ok()?;
         let position = event.get("position")?.as_u64()?;
         let content = event.get("content")?.clone();
-        if call.site.caller().is_some() {
+        if call.from_client.caller().is_some() {
             // Another caller's answer to the same call may be newer.
             let own = self.tables().answered.peek(call.open.same.as_ref()?)?.call_id.clone();
             event.get("call_id").filter(|id| **id == own)?;
         }
         let age_ms = found.age_ms?;
         let mut blocks = content.clone();
-        let texts = std::iter::once(from_log_remark(age_ms)).chain(call.open.more.clone());
+        let texts = std::iter::once(log_answer_remark(age_ms)).chain(call.open.more.clone());
         let texts = texts.map(|text| json!({ "type": "text", "text": text }));
         blocks.as_array_mut()?.extend(texts);
         let mut result = Map::new();
@@ -56,7 +56,7 @@ impl ProxyState {
             "hits": found.hits.unwrap_or(0) + 1,
             "position": position,
             "recorded_at": event.get("processed_at"),
-            "session": call.open.home.session.as_str(),
+            "session": call.open.target.session.as_str(),
         });
         let meta = result.entry("_meta").or_insert_with(|| json!({}));
         meta.as_object_mut()?.insert(META_CACHE.to_owned(), mark);
@@ -66,10 +66,10 @@ impl ProxyState {
         Some(Value::Object(result))
     }
 
-    /// Returns true if the files that a call names did not change since the call whose answer it
-    /// would get. Not checked for a tool that the user named: `--cache` limits its answers' age.
-    fn is_unchanged(&self, call: &ProxyCall) -> bool {
-        if self.is_named_by_user(&call.open.name) {
+    /// Returns true if the files that a call names have not changed since the earlier call. Not
+    /// checked for a tool whose maximum age the user set with `--cache`.
+    fn are_files_unchanged(&self, call: &ProxyCall) -> bool {
+        if self.has_user_age_limit(&call.open.name) {
             return true;
         }
         let Some(now) = &call.open.named else { return false };
@@ -81,8 +81,8 @@ impl ProxyState {
         }
     }
 
-    /// Returns the store's answer, if it arrives within the timeout.
-    pub(super) async fn asked<T>(
+    /// Waits for an answer of the store; returns `None` after the timeout or an error.
+    pub(super) async fn ask_store<T>(
         &self,
         ask: impl Future<Output = Result<T, ClientError>>,
     ) -> Option<T> {
@@ -99,8 +99,8 @@ impl ProxyState {
     }
 
     /// Waits, within the timeout, until the queued events of the call's session are delivered.
-    pub(super) async fn settled(&self, call: &ProxyCall) {
-        self.recorder.settled(&call.open.home.session, self.options.patience).await;
+    pub(super) async fn wait_until_delivered(&self, call: &ProxyCall) {
+        self.recorder.wait_until_delivered(&call.open.target.session, self.options.patience).await;
     }
 
     async fn look_up_answer(
@@ -113,14 +113,14 @@ impl ProxyState {
             let same = call.open.same.as_ref();
             let recorded =
                 same.and_then(|same| tables.answered.peek(same)).map(|one| one.record.clone());
-            (self.server(&tables).to_owned(), recorded, tables.changed)
+            (self.server_name(&tables).to_owned(), recorded, tables.changed)
         };
-        // The log may not contain the latest changes yet; the proxy knows them. Records become
+        // The log may not have the latest changes yet, but the proxy does. Records become
         // durable in order: once an answer is durable, so is everything before it.
         match recorded.filter(|record| record.number > changed) {
-            // Longer than any caller waits; a slower store counts as no answer.
+            // Longer than any caller waits: a slower store counts as unavailable.
             Some(record) => {
-                let _ = self.recorder.durable(&record, 2 * self.options.patience).await;
+                let _ = self.recorder.wait_until_durable(&record, 2 * self.options.patience).await;
             }
             None if changed > 0 => return Ok(None),
             None => {}
@@ -132,61 +132,62 @@ impl ProxyState {
             max_age_seconds: Some(age_max.as_secs()),
             tokens_max: Some(self.options.repeats.tokens_max),
         };
-        let place = InSession { session: call.open.home.session.clone() };
-        let request = Request::from_verb::<views::LookupToolCache>(&place, &NoQuery {}, &asked);
-        self.client.ask::<views::LookupToolCache>(request.that_only_reads()).await.map(Some)
+        let place = SessionPath { session: call.open.target.session.clone() };
+        let request = HttpRequest::from_verb::<views::LookupToolCache>(&place, &NoQuery {}, &asked);
+        self.client.ask::<views::LookupToolCache>(request.read_only()).await.map(Some)
     }
 
-    /// Returns true if this client got earlier outputs of the call's session.
-    pub(super) fn was_given(&self, call: &ProxyCall) -> bool {
-        self.tables().given.contains(&given_key(call))
+    /// Returns true if this client has received earlier outputs of the call's session.
+    pub(super) fn were_outputs_sent(&self, call: &ProxyCall) -> bool {
+        self.tables().given.contains(&outputs_key(call))
     }
 
-    /// Records that this client got earlier outputs; returns true the first time.
-    pub(super) fn give(&self, call: &ProxyCall) -> bool {
-        self.tables().given.put(given_key(call), ()).is_none()
+    /// Records that this client receives earlier outputs; returns true the first time.
+    pub(super) fn mark_outputs_sent(&self, call: &ProxyCall) -> bool {
+        self.tables().given.put(outputs_key(call), ()).is_none()
     }
 
-    /// Returns earlier results of the session as text for a model: those that this client did not
-    /// get yet, or, if it requests them again, as many as the budget allows.
-    pub(super) async fn earlier(&self, call: &ProxyCall, unseen: bool) -> Option<String> {
-        if !self.give(call) && unseen {
+    /// Formats earlier results of the session for a model: with `unseen` those that this client has
+    /// not received, else as many as the budget allows.
+    pub(super) async fn earlier_outputs(&self, call: &ProxyCall, unseen: bool) -> Option<String> {
+        if !self.mark_outputs_sent(call) && unseen {
             return None;
         }
-        let place = InSession { session: call.open.home.session.clone() };
+        let place = SessionPath { session: call.open.target.session.clone() };
         let tokens_max = Some(self.options.repeats.tokens_max);
         let query = views::OutputsQuery { tokens_max, ..views::OutputsQuery::default() };
-        let answer = self.client.call::<views::Outputs>(&place, &query, &());
-        let Some(answer) = self.asked(answer).await else {
-            self.tables().given.pop(&given_key(call));
+        let answer = self.client.call::<views::ViewOutputs>(&place, &query, &());
+        let Some(answer) = self.ask_store(answer).await else {
+            self.tables().given.pop(&outputs_key(call));
             return None;
         };
-        let here = format!("{}{}-", self.options.name, call.site.tag);
+        let here = format!("{}{}-", self.options.name, call.from_client.tag);
         let outputs = answer.outputs.iter().filter_map(|output| {
-            let call: Value = serde_json::from_str(json::tree(output.call.get())?).ok()?;
-            let result: Value = serde_json::from_str(json::tree(output.result.get())?).ok()?;
+            let call: Value = serde_json::from_str(json::check(output.call.get())?).ok()?;
+            let result: Value = serde_json::from_str(json::check(output.result.get())?).ok()?;
             let text = |name: &str| call.get(name).and_then(Value::as_str);
-            let ours = text("call_id").is_some_and(|id| id.starts_with(&here));
+            let is_own_call = text("call_id").is_some_and(|id| id.starts_with(&here));
             let input = call.get("input").map(Value::to_string).unwrap_or_default();
-            let said = text_of_content(result.get("content")?);
-            (!(unseen && ours)).then(|| (text("name").unwrap_or_default().to_owned(), input, said))
+            let said = extract_text(result.get("content")?);
+            (!(unseen && is_own_call))
+                .then(|| (text("name").unwrap_or_default().to_owned(), input, said))
         });
-        own::context(&outputs.collect::<Vec<_>>())
+        own_tools::format_outputs(&outputs.collect::<Vec<_>>())
     }
 }
 
 /// Returns the remark for a model on an answer from the log.
-fn from_log_remark(age_ms: u64) -> String {
+fn log_answer_remark(age_ms: u64) -> String {
     let seconds = age_ms / 1_000;
     format!("[sessionlog: from the log, {seconds} s old; the server was not asked again]")
 }
 
-fn given_key(call: &ProxyCall) -> (String, SessionId) {
-    (call.site.tag.clone(), call.open.home.session.clone())
+fn outputs_key(call: &ProxyCall) -> (String, SessionId) {
+    (call.from_client.tag.clone(), call.open.target.session.clone())
 }
 
 /// Returns the text of a result.
-fn text_of_content(content: &Value) -> String {
+fn extract_text(content: &Value) -> String {
     let text = |block: &Value| block.get("text").and_then(Value::as_str).map(str::to_owned);
     match content {
         Value::String(text) => text.clone(),

@@ -1,35 +1,36 @@
-//! The records of a call: the call, its outcome, and which earlier results it makes stale. It must
+//! Records a call and its outcome, and marks the earlier results that it makes stale. It must
 //! not wait for the log.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json, value::RawValue};
 
-use super::{AnsweredCall, Open, Pending, ProxyCall, ProxyState};
+use super::{AnsweredCall, PendingRequest, ProxyCall, ProxyState, UnansweredCall};
 use crate::{
     event::{json, kinds},
     proxy::{
-        message::{self, CallResult, Insertion, Message},
-        recorder::{NewRecord, QueuedRecord, too_long},
+        message::{self, CallResult, Insertion, RpcMessage},
+        recorder::{NewRecord, QueuedRecord, too_long_content},
     },
-    wire::rpc::Outline,
+    wire::rpc::MessageOutline,
 };
 
 /// Members recorded of a call whose input and result are withheld.
-const OF_A_CALL: [&str; 6] = ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
+const CALL_MEMBERS: [&str; 6] =
+    ["name", "server", "call_id", "read_only", "is_error", "duration_ms"];
 
 impl ProxyState {
-    /// Records a call that is sent to the server, and keeps it until it is answered.
-    pub(super) fn forward(&self, call: ProxyCall) {
+    /// Records a call that is sent to the server, and adds it to the pending calls.
+    pub(super) fn record_forwarded(&self, call: ProxyCall) {
         self.record_call(&call, None);
-        self.add_pending(call.key, Pending::Call(Box::new(call.open)));
+        self.add_pending(call.key, PendingRequest::Call(Box::new(call.open)));
     }
 
     pub(super) fn record_call(&self, call: &ProxyCall, cached: Option<&Value>) {
         let text = |text: &str| Value::from(text).to_string();
         let (server, reads) = {
             let tables = self.tables();
-            (self.server(&tables).to_owned(), tables.tools.is_read_only(&call.open.name))
+            (self.server_name(&tables).to_owned(), tables.tools.is_read_only(&call.open.name))
         };
         let mut members = vec![
             ("name", text(&call.open.name)),
@@ -39,39 +40,39 @@ impl ProxyState {
             ("read_only", reads.to_string()),
         ];
         members.extend(cached.map(|cached| ("cached", cached.to_string())));
-        let record = self.record(&call.open, kinds::AGENT_TOOL_USE, "use", members);
-        self.note_change(!reads, &record);
+        let record = self.record_event(&call.open, kinds::AGENT_TOOL_USE, "use", members);
+        self.mark_change(!reads, &record);
     }
 
-    /// Marks a record that may make earlier results stale.
-    pub(super) fn note_change(&self, changes: bool, record: &QueuedRecord) {
+    /// If `changes` is true, marks results before the record as possibly stale.
+    pub(super) fn mark_change(&self, changes: bool, record: &QueuedRecord) {
         let mut tables = self.tables();
         tables.changed = if changes { tables.changed.max(record.number) } else { tables.changed };
     }
 
-    pub(super) fn record(
+    pub(super) fn record_event(
         &self,
-        open: &Open,
+        open: &UnansweredCall,
         kind: &'static str,
         part: &str,
         mut members: Vec<(&'static str, String)>,
     ) -> QueuedRecord {
         if open.is_withheld {
-            members.retain(|(name, _)| OF_A_CALL.contains(name));
+            members.retain(|(name, _)| CALL_MEMBERS.contains(name));
             members.push(("withheld", Value::from("excluded").to_string()));
         }
         let id = format!("{}-{part}", open.call_id);
         let at = self.options.clock.now();
         let record =
-            self.recorder.push(NewRecord { home: open.home.clone(), kind, id, at, members });
+            self.recorder.push(NewRecord { target: open.target.clone(), kind, id, at, members });
         // The log does not contain the changes of a call that is not recorded.
-        self.note_change(!record.is_kept, &record);
+        self.mark_change(!record.is_kept, &record);
         record
     }
 
     pub(super) fn record_result(
         &self,
-        open: &Open,
+        open: &UnansweredCall,
         content: &str,
         rest: Option<String>,
         is_error: bool,
@@ -86,32 +87,36 @@ impl ProxyState {
         ];
         members.extend(rest.map(|rest| ("result", rest)));
         members.extend(more);
-        let record = self.record(open, kinds::AGENT_TOOL_RESULT, "result", members);
+        let record = self.record_event(open, kinds::AGENT_TOOL_RESULT, "result", members);
         let reads = self.tables().tools.is_read_only(&open.name);
-        self.note_change(!reads, &record);
+        self.mark_change(!reads, &record);
         record
     }
 
     /// Records that a call ended without an answer.
-    pub(super) fn record_end(&self, open: &Open, why: &str, cancelled: bool) {
+    pub(super) fn record_without_answer(&self, open: &UnansweredCall, why: &str, cancelled: bool) {
         let said = json!([{ "type": "text", "text": why }]).to_string();
         let rest = cancelled.then(|| json!({ "cancelled": true }).to_string());
         self.record_result(open, &said, rest, true, None);
     }
 
     /// Records the size of a forwarded answer that is too long to be inspected.
-    pub(super) fn record_passed(&self, open: &Open, outline: &Outline) -> QueuedRecord {
-        let said = too_long(outline.bytes);
+    pub(super) fn record_long_answer(
+        &self,
+        open: &UnansweredCall,
+        outline: &MessageOutline,
+    ) -> QueuedRecord {
+        let said = too_long_content(outline.bytes);
         let cut = ("truncated", json!({ "bytes": outline.bytes }).to_string());
         self.record_result(open, &said, None, outline.is_error, Some(cut))
     }
 
     /// Records an answer; returns the insertion that adds earlier outputs to it.
-    pub(super) fn answered(
+    pub(super) fn record_answer(
         &self,
         text: &str,
-        open: &Open,
-        message: &Message<'_>,
+        open: &UnansweredCall,
+        message: &RpcMessage<'_>,
     ) -> (QueuedRecord, Option<Insertion>) {
         let Some(result) = message.result else {
             let said = message.error.map_or("null", RawValue::get);
@@ -122,7 +127,7 @@ impl ProxyState {
         let read: Option<CallResult<'_>> = serde_json::from_str(result.get()).ok();
         let content = read.as_ref().and_then(|read| read.content);
         let is_error = read.as_ref().and_then(|read| read.is_error).unwrap_or(false);
-        let members = json::list(result.get(), 1);
+        let members = json::check_levels(result.get(), 1);
         let members = members.and_then(|text| serde_json::from_str(text).ok());
         let mut rest: BTreeMap<String, &RawValue> = members.unwrap_or_default();
         rest.retain(|name, _| !matches!(&**name, "content" | "isError"));
@@ -140,6 +145,6 @@ impl ProxyState {
         let block =
             open.more.as_ref().map(|more| json!({ "type": "text", "text": more }).to_string());
         let more = content.zip(block);
-        (record, more.and_then(|(array, block)| message::at_end_of(text, array, &[block])))
+        (record, more.and_then(|(array, block)| message::append_elements(text, array, &[block])))
     }
 }

@@ -9,53 +9,52 @@ use serde_json::Value;
 use crate::event::json;
 use crate::proxy::{
     message::{ListResult, ListedTool},
-    own::{self, Own},
+    own_tools::{self, ProxyTool},
 };
 
-/// Most lists that are read concurrently.
+/// Maximum number of lists that are read concurrently.
 const LISTS_MAX: NonZeroUsize = NonZeroUsize::new(16).expect("more than none");
 
 /// Tools by name, with their declarations.
-type Table = BTreeMap<String, Declared>;
+type Table = BTreeMap<String, ToolDeclaration>;
 
 /// Declarations of a tool about its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::proxy) struct Declared {
-    /// True if it only reads.
+pub(in crate::proxy) struct ToolDeclaration {
+    /// True if the tool only reads; `None` if not declared.
     reads: Option<bool>,
-    /// True if its answer depends only on its arguments and files that these name: it is idempotent
-    /// and its world is closed.
+    /// True if the answer depends only on the arguments and the files that they name: the tool is
+    /// idempotent and its world is closed.
     closed: bool,
-    /// The argument that names a session.
+    /// Name of the argument that names a session, if any.
     session: Option<&'static str>,
 }
 
 /// Arguments by which tools name a session.
 const SESSION: [&str; 2] = ["sessionId", "session_id"];
 
-/// Returns the argument of a tool's schema that names a session.
+/// Finds the argument in a tool's schema that names a session.
 fn session_argument(schema: &Value) -> Option<&'static str> {
     let named = schema.get("properties")?;
     SESSION.into_iter().find(|name| named.get(name).is_some())
 }
 
-/// The server's tools.
-pub(super) struct Tools {
+pub(super) struct ServerTools {
     /// The latest complete list.
     whole: Table,
     /// Lists being read, by the cursor of the next page.
     begun: LruCache<String, Table>,
     /// True if a complete list was read since the server last announced a change.
-    listed: bool,
+    complete: bool,
 }
 
-impl Default for Tools {
+impl Default for ServerTools {
     fn default() -> Self {
-        Self { whole: Table::new(), begun: LruCache::sparse(LISTS_MAX), listed: false }
+        Self { whole: Table::new(), begun: LruCache::sparse(LISTS_MAX), complete: false }
     }
 }
 
-impl Tools {
+impl ServerTools {
     /// Reads the page of a cursor; returns the cursor of the next page if it has one, or `None` for
     /// an invalid page.
     pub(super) fn read_page(
@@ -63,7 +62,7 @@ impl Tools {
         cursor: Option<&str>,
         page: &ListResult<'_>,
     ) -> Option<Option<String>> {
-        let tools: Vec<Value> = serde_json::from_str(json::tree(page.tools.get())?).ok()?;
+        let tools: Vec<Value> = serde_json::from_str(json::check(page.tools.get())?).ok()?;
         let mut table = match cursor {
             None => Table::new(),
             Some(cursor) => self.begun.pop(cursor).unwrap_or_else(|| self.whole.clone()),
@@ -72,7 +71,7 @@ impl Tools {
         for tool in tools.into_iter().filter_map(read) {
             let said = tool.annotations.as_ref();
             let is = |said: Option<bool>, wanted: bool| said == Some(wanted);
-            let declared = Declared {
+            let declared = ToolDeclaration {
                 reads: said.and_then(|said| said.read_only),
                 closed: said
                     .is_some_and(|said| is(said.idempotent, true) && is(said.open_world, false)),
@@ -87,61 +86,61 @@ impl Tools {
         };
         match &next {
             Some(next) => drop(self.begun.put(next.clone(), table)),
-            None => *self = Self { whole: table, listed: true, ..Self::default() },
+            None => *self = Self { whole: table, complete: true, ..Self::default() },
         }
         Some(next)
     }
 
     /// Clears the tools, after the server announced a change.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Marks the tools read so far as complete.
-    pub(super) fn set_complete(&mut self) {
+    /// Marks the list of the tools read so far as complete.
+    pub(super) fn mark_complete(&mut self) {
         if let Some((_, latest)) = self.begun.peek_mru() {
             self.whole.extend(latest.clone());
         }
-        self.listed = true;
+        self.complete = true;
     }
 
-    pub(super) fn listed(&self) -> bool {
-        self.listed
+    pub(super) fn is_complete(&self) -> bool {
+        self.complete
     }
 
     /// Returns true if a tool declares itself read-only; false for one that was not listed yet.
     pub(super) fn is_read_only(&self, tool: &str) -> bool {
-        self.declared(tool).reads == Some(true)
+        self.declaration(tool).reads == Some(true)
     }
 
     /// Returns true if a tool's answer depends only on its arguments and files that these name.
     pub(super) fn is_closed(&self, tool: &str) -> bool {
-        self.declared(tool).closed
+        self.declaration(tool).closed
     }
 
     /// Returns the session that a call of a tool names by an argument of its schema.
-    pub(super) fn session<'a>(&self, tool: &str, input: &'a Value) -> Option<&'a str> {
-        input.get(self.declared(tool).session?)?.as_str()
+    pub(super) fn session_from_input<'a>(&self, tool: &str, input: &'a Value) -> Option<&'a str> {
+        input.get(self.declaration(tool).session?)?.as_str()
     }
 
     /// Returns true if a call may name a session, and its tool is not listed yet.
     pub(super) fn may_name_session(&self, input: &Value) -> bool {
-        !self.listed && SESSION.iter().any(|name| input.get(name).is_some_and(Value::is_string))
+        !self.complete && SESSION.iter().any(|name| input.get(name).is_some_and(Value::is_string))
     }
 
-    fn declared(&self, tool: &str) -> Declared {
+    fn declaration(&self, tool: &str) -> ToolDeclaration {
         let said = self.begun.iter().find_map(|(_, table)| table.get(tool));
         said.or(self.whole.get(tool)).copied().unwrap_or_default()
     }
 
-    /// Returns the proxy's own tool of a name, once the server's are known.
-    pub(super) fn own(&self, name: &str) -> Option<Own> {
-        Own::called(name, &self.whole).filter(|_| self.listed)
+    /// Finds the proxy's tool that has a name, once the server's tools are known.
+    pub(super) fn find_own_tool(&self, name: &str) -> Option<ProxyTool> {
+        ProxyTool::from_name(name, &self.whole).filter(|_| self.complete)
     }
 
     /// Returns the proxy's tools, as elements of the server's list.
     pub(super) fn own_elements(&self) -> Vec<String> {
-        own::listed(&self.whole)
+        own_tools::list_elements(&self.whole)
     }
 }
 
@@ -149,7 +148,7 @@ impl Tools {
 mod tests {
     use super::*;
 
-    fn learn(tools: &mut Tools, cursor: Option<&str>, page: &str) -> Option<Option<String>> {
+    fn learn(tools: &mut ServerTools, cursor: Option<&str>, page: &str) -> Option<Option<String>> {
         tools.read_page(cursor, &serde_json::from_str(page).expect("a page"))
     }
 
@@ -162,28 +161,33 @@ mod tests {
 
     #[test]
     fn a_tool_list_is_complete_only_after_its_last_page() {
-        let mut tools = Tools::default();
+        let mut tools = ServerTools::default();
         let first = page(&["a"], "\"2\"");
         assert_eq!(learn(&mut tools, None, &first), Some(Some("2".to_owned())));
-        assert!(!tools.listed() && tools.is_read_only("a") && !tools.is_read_only("b"));
-        assert_eq!(tools.own("clear_session"), None, "the next page may have one");
+        assert!(!tools.is_complete() && tools.is_read_only("a") && !tools.is_read_only("b"));
+        assert_eq!(tools.find_own_tool("clear_session"), None, "the next page may have one");
         assert_eq!(learn(&mut tools, Some("2"), &page(&["clear_session"], "null")), Some(None));
-        assert!(tools.listed() && tools.is_read_only("a") && tools.is_read_only("clear_session"));
-        assert_eq!(tools.own("clear_session"), None);
-        assert_eq!(tools.own("sessionlog_clear_session"), Some(Own::Clear));
+        assert!(
+            tools.is_complete() && tools.is_read_only("a") && tools.is_read_only("clear_session")
+        );
+        assert_eq!(tools.find_own_tool("clear_session"), None);
+        assert_eq!(tools.find_own_tool("sessionlog_clear_session"), Some(ProxyTool::Clear));
         // Another list starts: until it is complete, the names of the last one remain.
         let writes = r#"{"tools":[{"name":"a"}],"nextCursor":"x"}"#;
         learn(&mut tools, None, writes);
-        assert_eq!(tools.own("clear_session"), None);
-        assert!(tools.listed() && !tools.is_read_only("a"), "what a tool says last holds at once");
+        assert_eq!(tools.find_own_tool("clear_session"), None);
+        assert!(
+            tools.is_complete() && !tools.is_read_only("a"),
+            "what a tool says last holds at once"
+        );
         learn(&mut tools, Some("x"), &page(&[], "null"));
-        assert_eq!(tools.own("clear_session"), Some(Own::Clear));
+        assert_eq!(tools.find_own_tool("clear_session"), Some(ProxyTool::Clear));
         assert!(!tools.is_read_only("a") && !tools.is_read_only("clear_session"));
-        tools.forget();
-        assert!(!tools.listed());
+        tools.clear();
+        assert!(!tools.is_complete());
         assert_eq!(learn(&mut tools, None, r#"{"tools":7}"#), None);
         learn(&mut tools, None, &first);
-        tools.set_complete();
-        assert!(tools.listed() && tools.is_read_only("a"), "what was said is all there is");
+        tools.mark_complete();
+        assert!(tools.is_complete() && tools.is_read_only("a"), "what was said is all there is");
     }
 }

@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 
-use super::seen::{self, EntityCounts};
+use super::names::{self, EntityCounts};
 use crate::{
     api::graph::{AnalyticsAnswer, Day, TopEntity},
     event::{Timestamp, pace},
     harness::TRUST,
     projection::Graph,
-    search::{EntityKind, NamedIn, OfDay},
+    search::{DayCounts, EntityKind, NamedEntities},
     service::{Caller, Service, ServiceResult, values::check_workspace},
 };
 
@@ -35,37 +35,38 @@ impl Service {
         since: Option<Timestamp>,
         wait_ms: u64,
     ) -> ServiceResult<AnalyticsAnswer> {
-        let wait = seen::waiting(wait_ms)?;
+        let wait = names::check_wait(wait_ms)?;
         check_workspace(workspace)?;
-        let looked = self.looked(caller, workspace, wait).await;
-        let looked = looked.ok_or_else(|| seen::no_index("workspace"))?;
-        let (_, bytes) = looked.weight();
-        let _room = self.room(&caller.scope.tenant, bytes).await?;
-        let counted = self.days(&looked, since).await?;
+        let index = self.open_index(caller, workspace, wait).await;
+        let index = index.ok_or_else(|| names::search_disabled_error("workspace"))?;
+        let (_, bytes) = index.weight();
+        let _memory = self.reserve_memory(&caller.scope.tenant, bytes).await?;
+        let counted = self.count_by_day(&index, since).await?;
         let kinds = EntityKind::ALL.to_vec();
-        let found = self.seen(&looked, kinds, since).await?;
-        let mut top = self.computed_again(&caller.scope.tenant, move || top_of(found)).await?;
+        let found = self.count_names(&index, kinds, since).await?;
+        let mut top =
+            self.compute_unlimited(&caller.scope.tenant, move || top_entities(found)).await?;
         let sizes = |graph: &Graph| (graph.entities().count(), graph.relations().count());
         let (mut entities, mut relations) = (0, 0);
-        for notebook in self.graphs(caller, workspace).await? {
+        for notebook in self.graph_notebooks(caller, workspace).await? {
             let (some, more) = self.with_graph(caller, &notebook, sizes).await?;
             (entities, relations) = (entities + some, relations + more);
         }
         let all = || counted.days.values().chain([&counted.before]);
-        let total = |of: fn(&OfDay) -> u64| all().map(of).sum::<u64>();
+        let total = |of: fn(&DayCounts) -> u64| all().map(of).sum::<u64>();
         let (events, words) = (total(|day| day.events), total(|day| day.words));
         let skipped = counted.days.len().saturating_sub(DAYS_MAX);
         let days = counted.days.iter().skip(skipped).map(|(day, of)| Day {
-            day: date(*day),
+            day: format_date(*day),
             sessions: of.sessions,
             events: of.events,
-            tokens: tokens(of.words),
+            tokens: estimate_tokens(of.words),
         });
         let mut taken = |kind: EntityKind| top.remove(&kind).unwrap_or_default();
         Ok(AnalyticsAnswer {
             sessions: counted.sessions,
             events,
-            tokens: tokens(words),
+            tokens: estimate_tokens(words),
             entities: entities as u64,
             relationships: relations as u64,
             files: taken(EntityKind::File),
@@ -76,16 +77,16 @@ impl Service {
             people: taken(EntityKind::Person),
             packages: taken(EntityKind::Package),
             days: days.collect(),
-            complete: looked.coverage(),
+            complete: index.coverage(),
             trust: TRUST.to_owned(),
         })
     }
 }
 
 /// Returns the entities named in most sessions, by kind.
-fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
+fn top_entities(found: NamedEntities) -> HashMap<EntityKind, Vec<TopEntity>> {
     let mut named: Vec<((EntityKind, String), EntityCounts)> =
-        seen::by_name(found).into_iter().collect();
+        names::counts_by_name(found).into_iter().collect();
     named.sort_by(|(one, of_one), (other, of_other)| {
         pace::step();
         let weight = |seen: &EntityCounts| (seen.sessions, seen.count, seen.last_at);
@@ -101,12 +102,12 @@ fn top_of(found: NamedIn) -> HashMap<EntityKind, Vec<TopEntity>> {
     top
 }
 
-fn tokens(words: u64) -> u64 {
+fn estimate_tokens(words: u64) -> u64 {
     words.saturating_mul(TOKENS_OF_TEN_WORDS) / 10
 }
 
 /// Returns the date of a day number since 1970.
-fn date(day: i64) -> String {
+fn format_date(day: i64) -> String {
     let instant = Timestamp(day.saturating_mul(DAY_MICROS)).to_string();
     instant.split('T').next().unwrap_or_default().to_owned()
 }

@@ -1,5 +1,5 @@
 //! Validates names, types and properties of a graph, and builds the content from which a relation's
-//! id is derived. It must not look anything up.
+//! id is derived. It must not read a graph.
 
 use serde_json::{Map, Value};
 
@@ -44,19 +44,19 @@ pub(super) fn check_properties(text: &str) -> ServiceResult<()> {
         return Err(ServiceError::invalid("properties", problem)
             .action("keep large contents in a file or an event, and name the place"));
     }
-    if json::weigh(text.as_bytes(), usize::MAX).depth > PROPERTIES_DEPTH_MAX {
+    if json::measure(text.as_bytes(), usize::MAX).depth > PROPERTIES_DEPTH_MAX {
         let problem = format!("{PROPERTIES_DEPTH_MAX} levels are allowed");
         return Err(ServiceError::invalid("properties", problem));
     }
     Ok(())
 }
 
-pub(super) fn text_of(properties: &Map<String, Value>) -> String {
+pub(super) fn to_json_text(properties: &Map<String, Value>) -> String {
     serde_json::to_string(properties).expect("an object of JSON values is JSON")
 }
 
 /// Returns the content from which a relation's id is derived, independent of property order.
-pub(super) fn content_of(
+pub(super) fn relation_content(
     kind: &str,
     from: &str,
     to: &str,
@@ -69,7 +69,7 @@ pub(super) fn content_of(
 
 /// Returns the content of a relation that was removed this often before: writing it again is
 /// another event, and an event id is used only once.
-pub(super) fn content_after(content: &[u8], removed: usize) -> Vec<u8> {
+pub(super) fn rewritten_content(content: &[u8], removed: usize) -> Vec<u8> {
     match removed {
         0 => content.to_vec(),
         times => [content, format!("#{times}").as_bytes()].concat(),

@@ -5,7 +5,7 @@ use std::{cell::OnceCell, cmp::Ordering, collections::HashSet};
 
 use serde_json::{Map, Value};
 
-use super::order::{OrderKey, PropertyValues, RowMember, numbers};
+use super::order::{OrderKey, PropertyValues, RowMember, compare_numbers};
 use crate::{
     api::graph::{Filter, Sort},
     event::pace,
@@ -33,20 +33,19 @@ pub(super) trait Row {
     /// Names of the members.
     const MEMBERS: &'static [&'static str];
 
-    /// Returns one of the members.
-    fn member(&self, name: &str) -> Option<RowMember<'_>>;
+    fn get_member(&self, name: &str) -> Option<RowMember<'_>>;
 
     /// Returns the properties: the text of a JSON object.
     fn properties(&self) -> &str;
 }
 
 #[derive(PartialEq, Eq)]
-enum Field {
+enum RowField {
     Member(String),
     Property(String),
 }
 
-enum Test {
+enum FilterTest {
     Same(Value, bool),
     Ordered(Value, fn(Ordering) -> bool),
     /// Text values in a set, and all other values.
@@ -56,14 +55,13 @@ enum Test {
 }
 
 /// Filters that rows must pass, and their sort order.
-pub(super) struct Sieve {
-    tests: Vec<(Field, Test)>,
-    sorts: Vec<(Field, bool)>,
+pub(super) struct RowFilter {
+    tests: Vec<(RowField, FilterTest)>,
+    sorts: Vec<(RowField, bool)>,
 }
 
-impl Sieve {
-    /// Parses and checks the filters and sort orders.
-    pub(super) fn read<R: Row>(filters: Vec<Filter>, sorts: Vec<Sort>) -> ServiceResult<Self> {
+impl RowFilter {
+    pub(super) fn parse<R: Row>(filters: Vec<Filter>, sorts: Vec<Sort>) -> ServiceResult<Self> {
         if filters.len() > FILTERS_MAX {
             return Err(ServiceError::invalid("filters", format!("at most {FILTERS_MAX}")));
         }
@@ -73,11 +71,11 @@ impl Sieve {
         let test = |(at, filter): (usize, Filter)| {
             let Filter { field, op, value } = filter;
             let name = |member: &str| format!("filters[{at}].{member}");
-            let field = Field::read::<R>(field, &name("field"))?;
-            Ok((field, Test::read(&op, value, &name)?))
+            let field = RowField::parse::<R>(field, &name("field"))?;
+            Ok((field, FilterTest::parse(&op, value, &name)?))
         };
         let sort = |(at, sort): (usize, Sort)| {
-            let field = Field::read::<R>(sort.field, &format!("sort[{at}].field"))?;
+            let field = RowField::parse::<R>(sort.field, &format!("sort[{at}].field"))?;
             let is_descending = match sort.order.as_deref() {
                 None | Some("asc") => false,
                 Some("desc") => true,
@@ -96,7 +94,7 @@ impl Sieve {
             let problem = format!("at most {VALUES_MAX} values in all lists");
             return Err(ServiceError::invalid("filters", problem));
         }
-        let mut distinct: Vec<(Field, bool)> = Vec::with_capacity(sorts.len());
+        let mut distinct: Vec<(RowField, bool)> = Vec::with_capacity(sorts.len());
         for read in sorts.into_iter().enumerate().map(sort) {
             let (field, is_descending) = read?;
             // Sorting by the same field again has no effect.
@@ -108,30 +106,30 @@ impl Sieve {
     }
 
     /// Returns the maximum bytes used to sift a number of rows, without the data they share.
-    pub(super) fn weight<R: Row>(&self, rows: usize) -> usize {
+    pub(super) fn memory_bytes<R: Row>(&self, rows: usize) -> usize {
         let row = size_of::<R>() + self.sorts.len() * size_of::<OrderKey<'_>>() + ORDER_BYTES;
         rows.saturating_mul(row).saturating_add(TREE_BYTES)
     }
 
     /// Counts the rows that pass every filter, and returns one page of them in stable order. No
     /// value is copied: a sort key borrows its text from the properties.
-    pub(super) fn sift<R: Row>(
+    pub(super) fn select_page<R: Row>(
         &self,
         mut rows: Vec<R>,
         (offset, limit): (usize, usize),
     ) -> (usize, Vec<R>) {
-        rows.retain(|row| self.passes(row));
+        rows.retain(|row| self.matches(row));
         let (total, width) = (rows.len(), self.sorts.len());
         let mut keys: Vec<OrderKey<'_>> = Vec::with_capacity(total * width);
         for row in &rows {
             pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
             let members = OnceCell::new();
-            keys.extend(self.sorts.iter().map(|(field, _)| field.key(row, &members)));
+            keys.extend(self.sorts.iter().map(|(field, _)| field.sort_key(row, &members)));
         }
         let keys_of = |row: usize| keys.get(row * width..).unwrap_or_default();
         let mut order: Vec<usize> = (0..total).collect();
         if width > 0 {
-            order.sort_by(|one, other| self.order(keys_of(*one), keys_of(*other)));
+            order.sort_by(|one, other| self.compare_rows(keys_of(*one), keys_of(*other)));
         }
         drop(keys);
         let mut rows: Vec<Option<R>> = rows.into_iter().map(Some).collect();
@@ -139,24 +137,25 @@ impl Sieve {
         (total, page.filter_map(|at| rows.get_mut(at)?.take()).collect())
     }
 
-    fn passes<R: Row>(&self, row: &R) -> bool {
+    fn matches<R: Row>(&self, row: &R) -> bool {
         pace::steps(1 + row.properties().len() / BYTES_OF_A_STEP);
         let properties = OnceCell::new();
-        let passes = |(field, test): &(Field, Test)| test.passes(field.of(row, &properties));
+        let passes =
+            |(field, test): &(RowField, FilterTest)| test.matches(field.value(row, &properties));
         self.tests.iter().all(passes)
     }
 
-    fn order(&self, one: &[OrderKey<'_>], other: &[OrderKey<'_>]) -> Ordering {
+    fn compare_rows(&self, one: &[OrderKey<'_>], other: &[OrderKey<'_>]) -> Ordering {
         pace::step();
         let keys = one.iter().zip(other).zip(&self.sorts);
         let orders =
-            keys.map(|((one, other), (_, is_descending))| one.compared(other, *is_descending));
+            keys.map(|((one, other), (_, is_descending))| one.compare(other, *is_descending));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 }
 
-impl Field {
-    fn read<R: Row>(name: String, field: &str) -> ServiceResult<Self> {
+impl RowField {
+    fn parse<R: Row>(name: String, field: &str) -> ServiceResult<Self> {
         let chars = name.chars().count();
         if chars == 0 || chars > FIELD_CHARS_MAX {
             return Err(ServiceError::invalid(field, format!("1 to {FIELD_CHARS_MAX} characters")));
@@ -167,9 +166,9 @@ impl Field {
         Ok(Self::Property(name.strip_prefix(PROPERTIES).map(str::to_owned).unwrap_or(name)))
     }
 
-    fn of<R: Row>(&self, row: &R, properties: &OnceCell<Map<String, Value>>) -> Option<Value> {
+    fn value<R: Row>(&self, row: &R, properties: &OnceCell<Map<String, Value>>) -> Option<Value> {
         let name = match self {
-            Self::Member(name) => return row.member(name).map(Value::from),
+            Self::Member(name) => return row.get_member(name).map(Value::from),
             Self::Property(name) => name,
         };
         let read = || serde_json::from_str(row.properties()).unwrap_or_default();
@@ -182,9 +181,13 @@ impl Field {
         names.try_fold(first, |value, name| value.as_object()?.get(name)).cloned()
     }
 
-    fn key<'r, R: Row>(&self, row: &'r R, members: &OnceCell<PropertyValues<'r>>) -> OrderKey<'r> {
+    fn sort_key<'r, R: Row>(
+        &self,
+        row: &'r R,
+        members: &OnceCell<PropertyValues<'r>>,
+    ) -> OrderKey<'r> {
         match self {
-            Self::Member(name) => row.member(name).map_or(OrderKey::Absent, OrderKey::from),
+            Self::Member(name) => row.get_member(name).map_or(OrderKey::Absent, OrderKey::from),
             Self::Property(name) => OrderKey::from_member(
                 members.get_or_init(|| PropertyValues::parse(row.properties())),
                 name,
@@ -193,8 +196,8 @@ impl Field {
     }
 }
 
-impl Test {
-    fn read(op: &str, value: Value, name: &dyn Fn(&str) -> String) -> ServiceResult<Self> {
+impl FilterTest {
+    fn parse(op: &str, value: Value, name: &dyn Fn(&str) -> String) -> ServiceResult<Self> {
         let refused = |problem: &str| Err(ServiceError::invalid(&name("value"), problem));
         let ordered = |is: fn(Ordering) -> bool| match &value {
             Value::Number(_) | Value::String(_) | Value::Bool(_) => {
@@ -234,18 +237,22 @@ impl Test {
     }
 
     /// Returns true if a field's value passes; a row without it passes `ne` and `exists: false`.
-    fn passes(&self, found: Option<Value>) -> bool {
+    fn matches(&self, found: Option<Value>) -> bool {
         match (self, found) {
             (Self::Exists(wanted), found) => found.is_some() == *wanted,
             (Self::Same(_, wanted), None) => !wanted,
             (_, None) => false,
-            (Self::Same(value, wanted), Some(found)) => equal(value, &found) == *wanted,
-            (Self::Ordered(value, is), Some(found)) => compared(&found, value).is_some_and(is),
+            (Self::Same(value, wanted), Some(found)) => is_equal(value, &found) == *wanted,
+            (Self::Ordered(value, is), Some(found)) => {
+                compare_values(&found, value).is_some_and(is)
+            }
             (Self::In(texts, _), Some(Value::String(found))) => texts.contains(&found),
-            (Self::In(_, values), Some(found)) => values.iter().any(|value| equal(value, &found)),
+            (Self::In(_, values), Some(found)) => {
+                values.iter().any(|value| is_equal(value, &found))
+            }
             (Self::Contains(value), Some(found)) => match (&found, value) {
                 (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
-                (Value::Array(values), part) => values.iter().any(|value| equal(value, part)),
+                (Value::Array(values), part) => values.iter().any(|value| is_equal(value, part)),
                 (Value::Object(members), Value::String(name)) => members.contains_key(name),
                 _ => false,
             },
@@ -254,17 +261,17 @@ impl Test {
 }
 
 /// Returns true if values are equal; numbers are compared by value.
-fn equal(one: &Value, other: &Value) -> bool {
+fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => numbers(one, other).is_eq(),
+        (Value::Number(one), Value::Number(other)) => compare_numbers(one, other).is_eq(),
         _ => one == other,
     }
 }
 
 /// Compares values of one type; returns `None` for values without an order.
-fn compared(one: &Value, other: &Value) -> Option<Ordering> {
+fn compare_values(one: &Value, other: &Value) -> Option<Ordering> {
     match (one, other) {
-        (Value::Number(one), Value::Number(other)) => Some(numbers(one, other)),
+        (Value::Number(one), Value::Number(other)) => Some(compare_numbers(one, other)),
         (Value::String(one), Value::String(other)) => Some(one.cmp(other)),
         (Value::Bool(one), Value::Bool(other)) => Some(one.cmp(other)),
         _ => None,
@@ -277,12 +284,12 @@ mod tests {
 
     use super::*;
 
-    struct Thing(&'static str, String);
+    struct TestRow(&'static str, String);
 
-    impl Row for Thing {
+    impl Row for TestRow {
         const MEMBERS: &'static [&'static str] = &["id"];
 
-        fn member(&self, _: &str) -> Option<RowMember<'_>> {
+        fn get_member(&self, _: &str) -> Option<RowMember<'_>> {
             Some(RowMember::Text(self.0))
         }
 
@@ -291,18 +298,18 @@ mod tests {
         }
     }
 
-    fn things() -> Vec<Thing> {
+    fn rows() -> Vec<TestRow> {
         [
             ("a", json!({"n": 1, "path": "src/a.rs", "tags": ["x", 2], "in": {"deep": true}})),
             ("b", json!({"n": 2.5, "path": "src/b.rs", "id": "own", "a.b": "dotted"})),
             ("c", json!({"n": "2", "in": {"deep": false}, "none": null})),
             ("d", json!({})),
         ]
-        .map(|(id, properties)| Thing(id, properties.to_string()))
+        .map(|(id, properties)| TestRow(id, properties.to_string()))
         .into()
     }
 
-    fn ids(filters: Value, sort: Value) -> Result<String, String> {
+    fn select_ids(filters: Value, sort: Value) -> Result<String, String> {
         let member = |one: &Value, name: &str| one[name].as_str().unwrap_or_default().to_owned();
         let filter = |one: &Value| Filter {
             field: member(one, "field"),
@@ -315,13 +322,14 @@ mod tests {
         };
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let filters = list(&filters).iter().map(filter).collect();
-        let sieve = Sieve::read::<Thing>(filters, list(&sort).iter().map(order).collect());
-        let sieve = sieve.map_err(|error| error.hint.field.unwrap_or_default())?;
-        Ok(sieve.sift(things(), (0, 9)).1.iter().map(|thing| thing.0).collect())
+        let selection =
+            RowFilter::parse::<TestRow>(filters, list(&sort).iter().map(order).collect());
+        let selection = selection.map_err(|error| error.hint.field.unwrap_or_default())?;
+        Ok(selection.select_page(rows(), (0, 9)).1.iter().map(|thing| thing.0).collect())
     }
 
     #[test]
-    fn each_operator_compares_values_of_one_type() {
+    fn filter_operators_compare_only_values_of_the_same_type() {
         for (field, op, value, expected) in [
             ("n", "eq", json!(1.0), "a"),
             ("n", "ne", json!(1), "bcd"),
@@ -346,10 +354,14 @@ mod tests {
             ("in", "eq", json!({"deep": true}), "a"),
         ] {
             let filters = json!([{"field": field, "op": op, "value": value}]);
-            assert_eq!(ids(filters, json!([])).as_deref(), Ok(expected), "{field} {op} {value}");
+            assert_eq!(
+                select_ids(filters, json!([])).as_deref(),
+                Ok(expected),
+                "{field} {op} {value}"
+            );
         }
         let both = json!([{"field": "n", "op": "exists"}, {"field": "in", "op": "exists"}]);
-        assert_eq!(ids(both, json!([])).as_deref(), Ok("ac"), "every filter holds");
+        assert_eq!(select_ids(both, json!([])).as_deref(), Ok("ac"), "every filter holds");
     }
 
     #[test]
@@ -360,13 +372,13 @@ mod tests {
             (json!([{"field": "path", "order": "desc"}]), "bacd"),
             (json!([{"field": "missing"}, {"field": "id", "order": "desc"}]), "dcba"),
         ] {
-            assert_eq!(ids(json!([]), sort.clone()).as_deref(), Ok(expected), "{sort}");
+            assert_eq!(select_ids(json!([]), sort.clone()).as_deref(), Ok(expected), "{sort}");
         }
     }
 
     /// Returns the order obtained by sorting copied values, to compare with.
-    fn copied(rows: &[Thing], sorts: &[(&str, bool)]) -> String {
-        let value = |row: &Thing, name: &str| {
+    fn sort_copied(rows: &[TestRow], sorts: &[(&str, bool)]) -> String {
+        let value = |row: &TestRow, name: &str| {
             let properties: Map<String, Value> = serde_json::from_str(&row.1).unwrap();
             let below = || {
                 let mut names = name.split('.');
@@ -383,12 +395,12 @@ mod tests {
             Value::Object(_) => 4,
             Value::Null => 5,
         };
-        let mut rows: Vec<&Thing> = rows.iter().collect();
+        let mut rows: Vec<&TestRow> = rows.iter().collect();
         rows.sort_by(|one, other| {
             for (name, is_descending) in sorts {
                 let order = match (value(one, name), value(other, name)) {
                     (Some(one), Some(other)) => {
-                        let order = compared(&one, &other);
+                        let order = compare_values(&one, &other);
                         let order = order.unwrap_or_else(|| rank(&one).cmp(&rank(&other)));
                         if *is_descending { order.reverse() } else { order }
                     }
@@ -442,29 +454,30 @@ mod tests {
                         properties.insert(name.to_owned(), values[roll(values.len())].clone());
                     }
                 }
-                Thing(&IDS[at..=at], Value::Object(properties).to_string())
+                TestRow(&IDS[at..=at], Value::Object(properties).to_string())
             };
-            let rows: Vec<Thing> = (0..IDS.len()).map(row).collect();
+            let rows: Vec<TestRow> = (0..IDS.len()).map(row).collect();
             let sorts: Vec<(&str, bool)> =
                 (0..=roll(4)).map(|_| (fields[roll(fields.len())], roll(2) == 0)).collect();
             let plain = |field: &&str| field.strip_prefix(PROPERTIES).unwrap_or(field).to_owned();
             let names: Vec<(String, bool)> =
                 sorts.iter().map(|(field, is)| (plain(field), *is)).collect();
             let names: Vec<(&str, bool)> = names.iter().map(|(name, is)| (&**name, *is)).collect();
-            let expected = copied(&rows, &names);
+            let expected = sort_copied(&rows, &names);
             let asked = |(field, is_descending): &(&str, bool)| Sort {
                 field: (*field).to_owned(),
                 order: is_descending.then(|| "desc".to_owned()),
             };
-            let sieve = Sieve::read::<Thing>(Vec::new(), sorts.iter().map(asked).collect());
-            let (total, found) = sieve.unwrap().sift(rows, (0, usize::MAX));
+            let selection =
+                RowFilter::parse::<TestRow>(Vec::new(), sorts.iter().map(asked).collect());
+            let (total, found) = selection.unwrap().select_page(rows, (0, usize::MAX));
             let found: String = found.iter().map(|row| row.0).collect();
             assert_eq!((total, found), (IDS.len(), expected), "{round}: {sorts:?}");
         }
     }
 
     #[test]
-    fn an_invalid_condition_is_rejected_with_an_error_naming_its_path() {
+    fn an_invalid_filter_or_sort_is_rejected_with_the_path_of_its_member() {
         let many = |n: usize, one: Value| Value::Array(vec![one; n]);
         let filter = |op: &str, value: Value| json!([{"field": "n", "op": op, "value": value}]);
         for (filters, sort, field) in [
@@ -486,7 +499,7 @@ mod tests {
             (json!([]), json!([{"field": "n", "order": "up"}]), "sort[0].order"),
             (json!([]), json!([{"field": ""}]), "sort[0].field"),
         ] {
-            assert_eq!(ids(filters, sort), Err(field.to_owned()));
+            assert_eq!(select_ids(filters, sort), Err(field.to_owned()));
         }
     }
 }

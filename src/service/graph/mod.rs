@@ -4,25 +4,26 @@
 mod analytics;
 mod checks;
 mod filter;
-mod handed;
+mod names;
 mod order;
 mod query;
 mod removal;
 mod rows;
-mod seen;
+mod saved;
 
 use self::checks::{
-    check_id, check_properties, check_type, content_after, content_of, former_id, text_of,
+    check_id, check_properties, check_type, former_id, relation_content, rewritten_content,
+    to_json_text,
 };
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, added::event, is_notebook,
+    Caller, Code, Service, ServiceError, ServiceResult, added::new_event, is_notebook,
     values::check_workspace,
 };
 use crate::{
     api::graph::{RelateRequest, UpsertRequest, Written},
     event::{Batch, BatchKey, EventId, SessionId, kinds},
     projection::{
-        ENTITIES_MAX, Entity, Facts, GRAPH_BYTES_MAX, Graph, RELATIONS_MAX,
+        ENTITIES_MAX, Facts, GRAPH_BYTES_MAX, Graph, GraphEntity, RELATIONS_MAX,
         body::{self, EntityBody, RelationBody},
     },
 };
@@ -49,12 +50,12 @@ impl Service {
         check_workspace(workspace)?;
         check_type("type", kind)?;
         check_id("id", id)?;
-        check_properties(&text_of(&properties))?;
+        check_properties(&to_json_text(&properties))?;
         let has = |graph: &Graph| graph.entity(kind, id).is_some();
-        let session = self.graph_of(caller, workspace, has).await?;
+        let session = self.find_graph_notebook(caller, workspace, has).await?;
         let look = |graph: &Graph| {
             let known = graph.entity(kind, id).map(AsRef::as_ref);
-            let patched = Entity::patched(known, properties.clone());
+            let patched = GraphEntity::patch_properties(known, properties.clone());
             let same = known.filter(|known| known.properties == patched);
             (patched, same.map(|known| known.position), known.is_none() && graph.is_full())
         };
@@ -68,7 +69,7 @@ impl Service {
         }
         let (entity_type, entity_id) = (kind.to_owned(), id.to_owned());
         let body = body::write(&EntityBody { entity_type, entity_id, properties });
-        let events = [event(kinds::GRAPH_ENTITY_UPSERTED, caller.origin, body)];
+        let events = [new_event(kinds::GRAPH_ENTITY_UPSERTED, caller.origin, body)];
         let batch = Batch { events: events.into(), key, ..Batch::default() };
         self.write_graph(caller, workspace, session, batch, id.to_owned()).await
     }
@@ -91,19 +92,20 @@ impl Service {
         check_type("type", &kind)?;
         check_id("from_id", &from)?;
         check_id("to_id", &to)?;
-        check_properties(&text_of(&properties))?;
-        let content = content_of(&kind, &from, &to, &properties);
+        check_properties(&to_json_text(&properties))?;
+        let content = relation_content(&kind, &from, &to, &properties);
         let plain = [self.relation_id(caller, &content), former_id(&content)];
         let has = |graph: &Graph| {
             let knows = |id: &String| graph.relation(id).is_some();
-            plain.iter().any(|id| knows(id) || graph.relation_removed(id).is_some())
+            plain.iter().any(|id| knows(id) || graph.relation_removed_at(id).is_some())
         };
-        let session = self.graph_of(caller, workspace, has).await?;
-        let (id, former) = (self.free_id(caller, &session, &content).await?, former_id(&content));
+        let session = self.find_graph_notebook(caller, workspace, has).await?;
+        let (id, former) =
+            (self.find_free_id(caller, &session, &content).await?, former_id(&content));
         let look = |graph: &Graph| {
             let known = [&id, &former].into_iter().find_map(|id| graph.relation(id));
             let known = known.and_then(|one| Some((one.id.to_string(), one.position?)));
-            (known, [&from, &to].map(|end| graph.has(end)), graph.is_full_of_relations())
+            (known, [&from, &to].map(|end| graph.has_entity_id(end)), graph.is_full_of_relations())
         };
         let (known, has, is_full) = self.with_graph(caller, &session, look).await?;
         if let Some((id, position)) = known {
@@ -113,9 +115,9 @@ impl Service {
             let is_known = has
                 || end == workspace
                 || self.is_session(caller, workspace, end).await
-                || self.is_in_a_graph(caller, workspace, end).await?;
+                || self.is_in_other_graph(caller, workspace, end).await?;
             if !is_known {
-                return Err(no_entity(field, end, workspace));
+                return Err(entity_not_found_error(field, end, workspace));
             }
         }
         if is_full {
@@ -123,7 +125,7 @@ impl Service {
         }
         let (relation_type, from_id, to_id) = (kind, from, to);
         let body = body::write(&RelationBody { relation_type, from_id, to_id, properties });
-        let mut new = event(kinds::GRAPH_RELATIONSHIP_CREATED, caller.origin, body);
+        let mut new = new_event(kinds::GRAPH_RELATIONSHIP_CREATED, caller.origin, body);
         new.id = EventId::new(&id).ok();
         let batch = Batch { events: [new].into(), key, ..Batch::default() };
         self.write_graph(caller, workspace, session, batch, id).await
@@ -131,22 +133,26 @@ impl Service {
 
     /// Returns the notebooks of a workspace whose graphs are read: only the one for writes, unless
     /// another was moved to the workspace.
-    async fn graphs(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<SessionId>> {
-        let mut found = self.notebooks(caller, workspace).await?;
+    async fn graph_notebooks(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<Vec<SessionId>> {
+        let mut found = self.list_notebooks(caller, workspace).await?;
         if found.is_empty() {
-            found.push(self.notebook(caller, workspace).await?.0);
+            found.push(self.find_notebook(caller, workspace).await?.0);
         }
         Ok(found)
     }
 
     /// Returns the notebook whose graph satisfies `has`, or else the one for writes.
-    async fn graph_of(
+    async fn find_graph_notebook(
         &self,
         caller: &Caller,
         workspace: &str,
         has: impl Fn(&Graph) -> bool + Send + Sync,
     ) -> ServiceResult<SessionId> {
-        let graphs = self.graphs(caller, workspace).await?;
+        let graphs = self.graph_notebooks(caller, workspace).await?;
         for session in graphs.iter().filter(|_| graphs.len() > 1) {
             if self.with_graph(caller, session, &has).await? {
                 return Ok(session.clone());
@@ -155,35 +161,34 @@ impl Service {
         Ok(graphs.into_iter().next().expect("there is one at least"))
     }
 
-    async fn is_in_a_graph(
+    async fn is_in_other_graph(
         &self,
         caller: &Caller,
         workspace: &str,
         end: &str,
     ) -> ServiceResult<bool> {
-        for session in self.graphs(caller, workspace).await?.iter().skip(1) {
-            if self.with_graph(caller, session, |graph: &Graph| graph.has(end)).await? {
+        for session in self.graph_notebooks(caller, workspace).await?.iter().skip(1) {
+            if self.with_graph(caller, session, |graph: &Graph| graph.has_entity_id(end)).await? {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Returns the id of a relation, derived from its content.
     fn relation_id(&self, caller: &Caller, content: &[u8]) -> String {
-        format!("rel_{}", self.name_of(&caller.scope, "relation", content))
+        format!("rel_{}", self.content_name(&caller.scope, "relation", content))
     }
 
     /// Returns an unused id for a relation to write: a new one after each removal.
-    async fn free_id(
+    async fn find_free_id(
         &self,
         caller: &Caller,
         notebook: &SessionId,
         content: &[u8],
     ) -> ServiceResult<String> {
-        let id = |removed: usize| self.relation_id(caller, &content_after(content, removed));
+        let id = |removed: usize| self.relation_id(caller, &rewritten_content(content, removed));
         let look = |graph: &Graph| {
-            (0..REMOVALS_MAX).map(id).find(|id| graph.relation_removed(id).is_none())
+            (0..REMOVALS_MAX).map(id).find(|id| graph.relation_removed_at(id).is_none())
         };
         let free = self.with_graph(caller, notebook, look).await?;
         free.ok_or_else(|| {
@@ -206,7 +211,6 @@ impl Service {
         Ok(Written { id, session, position: placed.position })
     }
 
-    /// Returns true if an id is that of a session of this workspace or of no workspace.
     async fn is_session(&self, caller: &Caller, workspace: &str, id: &str) -> bool {
         let Ok(session) = SessionId::new(id) else { return false };
         let info = self.store.info(&caller.key(&session)).await;
@@ -238,7 +242,7 @@ fn limit_error(of: &str, most: usize) -> ServiceError {
         .action("use another workspace, or erase the notebook of this one")
 }
 
-fn no_entity(field: &str, id: &str, workspace: &str) -> ServiceError {
+fn entity_not_found_error(field: &str, id: &str, workspace: &str) -> ServiceError {
     let message = format!("{field}: {workspace} has no entity {id}");
     let mut error = ServiceError::new(Code::EntityNotFound, message).action(
         "write the entity first; the workspace and its sessions are there without being written",

@@ -92,12 +92,12 @@ impl<'r> OrderKey<'r> {
         let below = || {
             let (name, path) = name.split_once('.')?;
             let mut json = serde_json::Deserializer::from_str(member(name)?.get());
-            Seek { path }.deserialize(&mut json).ok().flatten()
+            PathSeed { path }.deserialize(&mut json).ok().flatten()
         };
-        member(name).or_else(below).map_or(Self::Absent, Self::of_json)
+        member(name).or_else(below).map_or(Self::Absent, Self::from_json)
     }
 
-    fn of_json(value: &'r RawValue) -> Self {
+    fn from_json(value: &'r RawValue) -> Self {
         let text = value.get();
         match text.as_bytes().first() {
             Some(b'"') => Self::Json(text.get(1..text.len() - 1).unwrap_or_default()),
@@ -110,11 +110,11 @@ impl<'r> OrderKey<'r> {
     }
 
     /// Compares two keys; rows without a value are last in either direction.
-    pub(super) fn compared(&self, other: &Self, is_descending: bool) -> Ordering {
+    pub(super) fn compare(&self, other: &Self, is_descending: bool) -> Ordering {
         let order = match (self, other) {
             (Self::Absent, _) | (_, Self::Absent) => return self.rank().cmp(&other.rank()),
             (Self::Bool(one), Self::Bool(other)) => one.cmp(other),
-            (Self::Number(one), Self::Number(other)) => numbers(one, other),
+            (Self::Number(one), Self::Number(other)) => compare_numbers(one, other),
             (Self::Json(one), Self::Json(other)) => compare_texts(one.as_bytes(), other.as_bytes()),
             (Self::Text(one), Self::Text(other)) => one.cmp(other),
             (Self::At(one), Self::At(other)) => one.cmp(other),
@@ -135,7 +135,7 @@ impl<'r> OrderKey<'r> {
 }
 
 /// Compares numbers by value, exactly: a sort needs equality to be transitive.
-pub(super) fn numbers(one: &Number, other: &Number) -> Ordering {
+pub(super) fn compare_numbers(one: &Number, other: &Number) -> Ordering {
     let whole_and_part = |whole: i128, part: &Number| {
         let part = part.as_f64().unwrap_or(f64::NAN);
         // Beyond the range of i128 it saturates, which no JSON integer reaches.
@@ -164,12 +164,12 @@ fn compare_texts(one: &[u8], other: &[u8]) -> Ordering {
     // An escape is compared from its backslash.
     let before = one.iter().take(at).rev();
     let from = at - before.take_while(|byte| **byte == b'\\').count() % 2;
-    let first = |text: &[u8]| text.get(from..).and_then(first);
+    let first = |text: &[u8]| text.get(from..).and_then(first_decoded_byte);
     first(one).cmp(&first(other))
 }
 
 /// Returns the first decoded byte of a text; `None` at its end.
-fn first(text: &[u8]) -> Option<u8> {
+fn first_decoded_byte(text: &[u8]) -> Option<u8> {
     match text {
         [b'\\', b'u', digits @ ..] => {
             let digits = std::str::from_utf8(digits.get(..4)?).ok()?;
@@ -186,11 +186,11 @@ fn first(text: &[u8]) -> Option<u8> {
 }
 
 /// Finds the value at a path of members and skips all others.
-struct Seek<'n> {
+struct PathSeed<'n> {
     path: &'n str,
 }
 
-impl<'r> DeserializeSeed<'r> for Seek<'_> {
+impl<'r> DeserializeSeed<'r> for PathSeed<'_> {
     type Value = Option<&'r RawValue>;
 
     fn deserialize<D: Deserializer<'r>>(self, json: D) -> Result<Self::Value, D::Error> {
@@ -198,7 +198,7 @@ impl<'r> DeserializeSeed<'r> for Seek<'_> {
     }
 }
 
-impl<'r> Visitor<'r> for Seek<'_> {
+impl<'r> Visitor<'r> for PathSeed<'_> {
     type Value = Option<&'r RawValue>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -215,7 +215,7 @@ impl<'r> Visitor<'r> for Seek<'_> {
             match below {
                 _ if name != wanted => drop(members.next_value::<IgnoredAny>()?),
                 None => found = Some(members.next_value()?),
-                Some(path) => found = members.next_value_seed(Seek { path })?,
+                Some(path) => found = members.next_value_seed(PathSeed { path })?,
             }
         }
         Ok(found)
@@ -279,7 +279,7 @@ mod tests {
                 for name in ["p", "q.r"] {
                     let key = |text| OrderKey::from_member(&PropertyValues::parse(text), name);
                     let (of_one, of_other) = (key(of_one), key(of_other));
-                    let order = of_one.compared(&of_other, false);
+                    let order = of_one.compare(&of_other, false);
                     assert_eq!(order, one.cmp(other), "{one:?} {other:?}");
                 }
             }
@@ -306,13 +306,17 @@ mod tests {
         let number = |value: &Value| value.as_number().cloned().expect("a number");
         for (at, one) in all.iter().enumerate() {
             for (place, other) in all.iter().enumerate() {
-                assert_eq!(numbers(&number(one), &number(other)), at.cmp(&place), "{one} {other}");
+                assert_eq!(
+                    compare_numbers(&number(one), &number(other)),
+                    at.cmp(&place),
+                    "{one} {other}"
+                );
             }
         }
         let float = number(&json!(9_007_199_254_740_992.0));
-        assert_eq!(numbers(&number(&json!(whole)), &float), Ordering::Equal);
-        assert_eq!(numbers(&number(&json!(whole + 1)), &float), Ordering::Greater);
-        assert_eq!(numbers(&number(&json!(0)), &number(&json!(-0.0))), Ordering::Equal);
+        assert_eq!(compare_numbers(&number(&json!(whole)), &float), Ordering::Equal);
+        assert_eq!(compare_numbers(&number(&json!(whole + 1)), &float), Ordering::Greater);
+        assert_eq!(compare_numbers(&number(&json!(0)), &number(&json!(-0.0))), Ordering::Equal);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use std::{
 use serde_json::Map;
 
 use super::{
-    checks::{check_type, content_of, text_of},
-    filter::{Row, Sieve},
-    handed,
+    checks::{check_type, relation_content, to_json_text},
+    filter::{Row, RowFilter},
+    names::{self, EntityCounts, OpenIndex},
     rows::{EntityRow, RelationRow},
-    seen::{self, EntityCounts, ScopeLook},
+    saved,
 };
 use crate::{
     api::graph::{
@@ -22,10 +22,10 @@ use crate::{
     },
     event::limits,
     harness::TRUST,
-    projection::{Entity, Graph, Relation},
+    projection::{Graph, GraphEntity, Relation},
     search::EntityKind,
     service::{
-        Caller, Service, ServiceError, ServiceResult, facts::Pinned, links::continues,
+        Caller, Service, ServiceError, ServiceResult, facts::PinnedFacts, links::continues_name,
         page::page_limit, values::check_workspace,
     },
     store::{Criterion, Listing, SessionInfo},
@@ -42,14 +42,13 @@ const CONTINUED_MAX: usize = 10_000;
 struct RowQuery {
     /// Wanted types; empty for all.
     types: HashSet<String>,
-    sieve: Sieve,
+    selection: RowFilter,
     limit: usize,
     offset: usize,
     /// Approximate bytes of properties on a page, which always has at least one row.
     bytes_max: usize,
 }
 
-/// A page of rows.
 struct RowPage<R> {
     rows: Vec<R>,
     /// Number of rows on all pages.
@@ -71,59 +70,59 @@ impl Service {
         bytes_max: usize,
     ) -> ServiceResult<EntityList> {
         let EntityQueryRequest { types, filters, sort, .. } = asked;
-        let source = asked.source.as_deref().map_or(Ok(None), source_named)?;
-        let wait = seen::waiting(asked.wait_ms)?;
+        let source = asked.source.as_deref().map_or(Ok(None), parse_source)?;
+        let wait = names::check_wait(asked.wait_ms)?;
         let page = (asked.limit, asked.offset, bytes_max);
-        let query = RowQuery::read::<EntityRow>(workspace, types, (filters, sort), page)?;
-        let is_wanted = |kind: &EntityKind| query.admits(kind.as_str());
+        let query = RowQuery::parse::<EntityRow>(workspace, types, (filters, sort), page)?;
+        let is_wanted = |kind: &EntityKind| query.allows_type(kind.as_str());
         let kinds: Vec<EntityKind> = EntityKind::ALL.into_iter().filter(is_wanted).collect();
-        let looked = match source {
+        let index = match source {
             Some(GraphSource::Told) => None,
             _ if kinds.is_empty() => None,
-            _ => self.looked(caller, workspace, wait).await,
+            _ => self.open_index(caller, workspace, wait).await,
         };
-        if looked.is_none() && source == Some(GraphSource::Extracted) && !kinds.is_empty() {
-            return Err(seen::no_index("source"));
+        if index.is_none() && source == Some(GraphSource::Extracted) && !kinds.is_empty() {
+            return Err(names::search_disabled_error("source"));
         }
         let (written, left, _pinned) = match source {
             Some(GraphSource::Extracted) => (Vec::new(), 0, Vec::new()),
-            _ => self.written(caller, workspace, &query).await?,
+            _ => self.read_written_entities(caller, workspace, &query).await?,
         };
-        let handed = match source {
-            Some(GraphSource::Told) => handed::Handed::default(),
-            _ if !handed::ENTITIES.into_iter().any(|kind| query.admits(kind)) => {
-                handed::Handed::default()
+        let saved = match source {
+            Some(GraphSource::Told) => saved::SavedGraph::default(),
+            _ if !saved::ENTITIES.into_iter().any(|kind| query.allows_type(kind)) => {
+                saved::SavedGraph::default()
             }
-            _ => self.handed(caller, workspace).await?,
+            _ => self.read_saved_graph(caller, workspace).await?,
         };
-        let (handed_bytes, is_cut) = (handed.bytes, handed.is_cut);
-        let mut handed = handed.entities;
-        handed.retain(|entity| query.admits(&entity.kind));
-        let (names, bytes) = looked.as_ref().map_or((0, 0), ScopeLook::weight);
-        let rows = written.len() + handed.len() + names;
-        let bytes = bytes + handed_bytes + query.sieve.weight::<EntityRow>(rows);
-        let _room = self.room(&caller.scope.tenant, bytes).await?;
-        let found = match &looked {
-            Some(looked) => self.seen(looked, kinds, None).await?,
-            None => crate::search::NamedIn::default(),
+        let (handed_bytes, is_cut) = (saved.bytes, saved.is_cut);
+        let mut saved = saved.entities;
+        saved.retain(|entity| query.allows_type(&entity.kind));
+        let (names, bytes) = index.as_ref().map_or((0, 0), OpenIndex::weight);
+        let rows = written.len() + saved.len() + names;
+        let bytes = bytes + handed_bytes + query.selection.memory_bytes::<EntityRow>(rows);
+        let _memory = self.reserve_memory(&caller.scope.tenant, bytes).await?;
+        let found = match &index {
+            Some(index) => self.count_names(index, kinds, None).await?,
+            None => crate::search::NamedEntities::default(),
         };
         let limited = found.limited || is_cut;
         let of: Arc<str> = workspace.into();
         let mut page = self
-            .computed(&caller.scope.tenant, move || {
-                let rows = join_entities(written, handed, seen::by_name(found), &of);
-                query.page(rows)
+            .compute(&caller.scope.tenant, move || {
+                let rows = join_entities(written, saved, names::counts_by_name(found), &of);
+                query.build_page(rows)
             })
             .await?;
-        if let Some(looked) = looked.as_ref().filter(|_| asked.include_sessions) {
-            self.add_sessions(looked, workspace, &mut page.rows).await?;
+        if let Some(index) = index.as_ref().filter(|_| asked.include_sessions) {
+            self.add_naming_sessions(index, workspace, &mut page.rows).await?;
         }
         Ok(EntityList {
-            entities: page.rows.into_iter().map(EntityRow::shown).collect(),
+            entities: page.rows.into_iter().map(EntityRow::into_entity).collect(),
             total: page.total as u64,
             next_offset: page.next_offset,
             left_out: left,
-            complete: looked.as_ref().map(ScopeLook::coverage),
+            complete: index.as_ref().map(OpenIndex::coverage),
             limited,
             trust: TRUST.to_owned(),
         })
@@ -131,40 +130,39 @@ impl Service {
 
     /// Returns the caller-written entities of the wanted types, the number of events that did not
     /// fit, and guards for the graph's reserved memory.
-    async fn written(
+    async fn read_written_entities(
         &self,
         caller: &Caller,
         workspace: &str,
         query: &RowQuery,
-    ) -> ServiceResult<(Vec<Arc<Entity>>, u64, Vec<Pinned>)> {
+    ) -> ServiceResult<(Vec<Arc<GraphEntity>>, u64, Vec<PinnedFacts>)> {
         let look = |graph: &Graph| {
-            let wanted = |one: &&Arc<Entity>| query.admits(&one.kind);
-            let found: Vec<Arc<Entity>> = graph.entities().filter(wanted).cloned().collect();
-            (found, graph.left())
+            let wanted = |one: &&Arc<GraphEntity>| query.allows_type(&one.kind);
+            let found: Vec<Arc<GraphEntity>> = graph.entities().filter(wanted).cloned().collect();
+            (found, graph.dropped_count())
         };
         let (mut all, mut left, mut pinned) = (Vec::new(), 0, Vec::new());
         let mut known = HashSet::new();
-        for session in self.graphs(caller, workspace).await? {
+        for session in self.graph_notebooks(caller, workspace).await? {
             pinned.push(self.slot(&caller.key(&session)));
             let (mut found, more) = self.with_graph(caller, &session, &look).await?;
-            found.retain(|one: &Arc<Entity>| known.insert((one.kind.clone(), one.id.clone())));
+            found.retain(|one: &Arc<GraphEntity>| known.insert((one.kind.clone(), one.id.clone())));
             all.extend(found);
             left += more;
         }
         Ok((all, left, pinned))
     }
 
-    /// Adds to each row the sessions that name it.
-    async fn add_sessions(
+    async fn add_naming_sessions(
         &self,
-        looked: &ScopeLook,
+        index: &OpenIndex,
         workspace: &str,
         rows: &mut [EntityRow],
     ) -> ServiceResult<()> {
         let is_seen = |row: &&mut EntityRow| row.seen.is_some();
         let mut rows: Vec<&mut EntityRow> = rows.iter_mut().filter(is_seen).collect();
-        let wanted = rows.iter().filter_map(|row| name_of(&row.kind, &row.id, workspace));
-        let found = self.naming(looked, wanted.collect()).await?;
+        let wanted = rows.iter().filter_map(|row| counted_name(&row.kind, &row.id, workspace));
+        let found = self.list_naming_sessions(index, wanted.collect()).await?;
         for (row, sessions) in rows.iter_mut().zip(found) {
             if let Some(seen) = &mut row.seen {
                 seen.named_in = sessions;
@@ -186,35 +184,38 @@ impl Service {
     ) -> ServiceResult<RelationshipList> {
         let RelationQueryRequest { entity_id, from_id, to_id, types, filters, sort, .. } = asked;
         let page = (asked.limit, asked.offset, bytes_max);
-        let query = RowQuery::read::<RelationRow>(workspace, types, (filters, sort), page)?;
+        let query = RowQuery::parse::<RelationRow>(workspace, types, (filters, sort), page)?;
         let is = |wanted: &Option<String>, id: &str| wanted.as_ref().is_none_or(|one| one == id);
         let wanted = |one: &Relation| {
             let is_at_end = is(&entity_id, &one.from) || is(&entity_id, &one.to);
-            query.admits(&one.kind) && is_at_end && is(&from_id, &one.from) && is(&to_id, &one.to)
+            query.allows_type(&one.kind)
+                && is_at_end
+                && is(&from_id, &one.from)
+                && is(&to_id, &one.to)
         };
-        let mut shown = match query.admits(SESSION_CONTINUES) {
-            true => self.chain_links(caller, workspace).await?,
+        let mut shown = match query.allows_type(SESSION_CONTINUES) {
+            true => self.list_chain_relations(caller, workspace).await?,
             false => Vec::new(),
         };
-        if handed::RELATIONS.into_iter().any(|kind| query.admits(kind)) {
-            let handed = self.handed(caller, workspace).await?;
-            shown.extend(self.handed_relations(caller, &handed));
+        if saved::RELATIONS.into_iter().any(|kind| query.allows_type(kind)) {
+            let saved = self.read_saved_graph(caller, workspace).await?;
+            shown.extend(self.saved_relations(caller, &saved));
         }
         shown.retain(wanted);
         let look = |graph: &Graph| {
             let found = graph.relations().filter(|one| wanted(one));
-            (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.left())
+            (found.cloned().collect::<Vec<Arc<Relation>>>(), graph.dropped_count())
         };
         let (mut found, mut left, mut pinned) = (Vec::new(), 0, Vec::new());
-        for session in self.graphs(caller, workspace).await? {
+        for session in self.graph_notebooks(caller, workspace).await? {
             pinned.push(self.slot(&caller.key(&session)));
             let (some, more) = self.with_graph(caller, &session, &look).await?;
             found.extend(some);
             left += more;
         }
-        let bytes = query.sieve.weight::<RelationRow>(found.len() + shown.len());
-        let _room = self.room(&caller.scope.tenant, bytes).await?;
-        let page = self.computed(&caller.scope.tenant, move || {
+        let bytes = query.selection.memory_bytes::<RelationRow>(found.len() + shown.len());
+        let _memory = self.reserve_memory(&caller.scope.tenant, bytes).await?;
+        let page = self.compute(&caller.scope.tenant, move || {
             found.sort_by_key(|relation| relation.position);
             let ids: HashSet<&str> = shown.iter().map(|one| &*one.id).collect();
             let known = found.iter().filter(|one| ids.contains(&*one.id));
@@ -224,11 +225,11 @@ impl Service {
             let rows = found.into_iter().map(row(GraphSource::Told));
             let rows: Vec<RelationRow> =
                 rows.chain(shown.map(row(GraphSource::Extracted))).collect();
-            query.page(rows)
+            query.build_page(rows)
         });
         let RowPage { rows, total, next_offset } = page.await?;
         Ok(RelationshipList {
-            relationships: rows.into_iter().map(RelationRow::shown).collect(),
+            relationships: rows.into_iter().map(RelationRow::into_relationship).collect(),
             total: total as u64,
             next_offset,
             left_out: left,
@@ -237,30 +238,33 @@ impl Service {
     }
 
     /// Returns the relations of a workspace's sessions to those that they continue, oldest first.
-    async fn chain_links(&self, caller: &Caller, workspace: &str) -> ServiceResult<Vec<Relation>> {
+    async fn list_chain_relations(
+        &self,
+        caller: &Caller,
+        workspace: &str,
+    ) -> ServiceResult<Vec<Relation>> {
         let listing = Listing {
             limit: limits::PAGE_SESSIONS_MAX,
             ascending: true,
             workspace: Some(workspace.to_owned()),
             include_archived: true,
-            only: Some(Criterion::Named(continues())),
+            only: Some(Criterion::Named(continues_name())),
             ..Listing::default()
         };
-        let listed = self.all_listed(caller, listing, CONTINUED_MAX).await?;
+        let listed = self.list_all_pages(caller, listing, CONTINUED_MAX).await?;
         Ok(listed.iter().filter_map(|info| self.relation_to_continued(caller, info)).collect())
     }
 
-    /// Returns the relation of a session to the one that it continues.
     fn relation_to_continued(&self, caller: &Caller, info: &SessionInfo) -> Option<Relation> {
-        let (from, to) = (info.key.session.as_str(), info.metadata.get(&continues())?);
+        let (from, to) = (info.key.session.as_str(), info.metadata.get(&continues_name())?);
         let properties = Map::new();
-        let content = content_of(SESSION_CONTINUES, from, to, &properties);
+        let content = relation_content(SESSION_CONTINUES, from, to, &properties);
         Some(Relation {
             id: self.relation_id(caller, &content).into(),
             kind: SESSION_CONTINUES.into(),
             from: from.into(),
             to: to.as_str().into(),
-            properties: text_of(&properties).into(),
+            properties: to_json_text(&properties).into(),
             at: info.created_at,
             position: None,
         })
@@ -268,7 +272,7 @@ impl Service {
 }
 
 impl RowQuery {
-    fn read<R: Row>(
+    fn parse<R: Row>(
         workspace: &str,
         types: Vec<String>,
         (filters, sort): (Vec<Filter>, Vec<Sort>),
@@ -282,16 +286,16 @@ impl RowQuery {
             check_type("types", kind)?;
         }
         let limit = page_limit(limit)?;
-        let sieve = Sieve::read::<R>(filters, sort)?;
-        Ok(Self { types: types.into_iter().collect(), sieve, limit, offset, bytes_max })
+        let selection = RowFilter::parse::<R>(filters, sort)?;
+        Ok(Self { types: types.into_iter().collect(), selection, limit, offset, bytes_max })
     }
 
-    fn admits(&self, kind: &str) -> bool {
+    fn allows_type(&self, kind: &str) -> bool {
         self.types.is_empty() || self.types.contains(kind)
     }
 
-    fn page<R: Row>(&self, rows: Vec<R>) -> RowPage<R> {
-        let (total, mut rows) = self.sieve.sift(rows, (self.offset, self.limit));
+    fn build_page<R: Row>(&self, rows: Vec<R>) -> RowPage<R> {
+        let (total, mut rows) = self.selection.select_page(rows, (self.offset, self.limit));
         let mut bytes = 0;
         let mut fits = |row: &R| {
             let is_first = bytes == 0;
@@ -306,7 +310,7 @@ impl RowQuery {
 }
 
 /// Returns the source with that name; `None` for `all`.
-fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
+fn parse_source(name: &str) -> ServiceResult<Option<GraphSource>> {
     let known = GraphSource::ALL.into_iter().find(|one| one.as_str() == name);
     if known.is_none() && name != "all" {
         let expected = GraphSource::ALL.map(GraphSource::as_str).join(" or ");
@@ -319,24 +323,24 @@ fn source_named(name: &str) -> ServiceResult<Option<GraphSource>> {
 /// Joins entities that callers wrote, that saves show and that are named, without duplicates: first
 /// the written ones, oldest first, then those of the newest saves, then the most named.
 fn join_entities(
-    mut written: Vec<Arc<Entity>>,
-    handed: Vec<Arc<Entity>>,
+    mut written: Vec<Arc<GraphEntity>>,
+    saved: Vec<Arc<GraphEntity>>,
     mut named: HashMap<(EntityKind, String), EntityCounts>,
     workspace: &str,
 ) -> Vec<EntityRow> {
     written.sort_by_key(|entity| entity.first);
     let mut known: HashSet<(Arc<str>, Arc<str>)> = HashSet::new();
     let all = written.into_iter().zip(std::iter::repeat(false));
-    let all = all.chain(handed.into_iter().zip(std::iter::repeat(true)));
+    let all = all.chain(saved.into_iter().zip(std::iter::repeat(true)));
     let new = all.filter(|(entity, _)| known.insert((entity.kind.clone(), entity.id.clone())));
-    let row = |(entity, is_handed): (Arc<Entity>, bool)| {
-        let name = name_of(&entity.kind, &entity.id, workspace);
+    let row = |(entity, is_from_save): (Arc<GraphEntity>, bool)| {
+        let name = counted_name(&entity.kind, &entity.id, workspace);
         EntityRow {
             kind: Arc::clone(&entity.kind),
             id: Arc::clone(&entity.id),
             seen: name.and_then(|name| named.remove(&name)),
             written: Some(entity),
-            is_handed,
+            is_from_save,
         }
     };
     let mut rows: Vec<EntityRow> = new.map(row).collect();
@@ -349,14 +353,14 @@ fn join_entities(
         kind: kind.as_str().into(),
         id: name.into(),
         written: None,
-        is_handed: false,
+        is_from_save: false,
         seen: Some(seen),
     }));
     rows
 }
 
 /// Returns the name under which an entity is counted, if texts can name its kind.
-fn name_of(kind: &str, id: &str, workspace: &str) -> Option<(EntityKind, String)> {
-    let kind = EntityKind::named(kind)?;
-    Some((kind, seen::usual(kind, kind.normal(id), workspace)))
+fn counted_name(kind: &str, id: &str, workspace: &str) -> Option<(EntityKind, String)> {
+    let kind = EntityKind::from_name(kind)?;
+    Some((kind, names::canonical_name(kind, kind.normalize(id), workspace)))
 }

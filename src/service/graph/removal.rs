@@ -3,7 +3,7 @@
 
 use super::{
     checks::{check_id, check_type},
-    no_entity,
+    entity_not_found_error,
 };
 use crate::{
     api::graph::Written,
@@ -13,7 +13,8 @@ use crate::{
         body::{self, EntityRemovedBody, ForgottenBody},
     },
     service::{
-        Caller, Code, Service, ServiceError, ServiceResult, added::event, values::check_workspace,
+        Caller, Code, Service, ServiceError, ServiceResult, added::new_event,
+        values::check_workspace,
     },
 };
 
@@ -38,19 +39,19 @@ impl Service {
         check_id("id", id)?;
         let origin = caller.origin;
         let look = |graph: &Graph| {
-            if let Some(position) = graph.entity_removed(kind, id) {
+            if let Some(position) = graph.entity_removed_at(kind, id) {
                 return Ok(Err(position));
             }
             if graph.entity(kind, id).is_none() {
-                return Err(no_entity("id", id, workspace));
+                return Err(entity_not_found_error("id", id, workspace));
             }
             let is_alone = graph.entities().filter(|one| &*one.id == id).count() == 1;
             let ends_there = |from: &str, to: &str| is_alone && (from == id || to == id);
             let relations = graph.relations().filter(|one| ends_there(&one.from, &one.to));
             let (entity_type, entity_id) = (kind.to_owned(), id.to_owned());
             let body = body::write(&EntityRemovedBody { entity_type, entity_id });
-            let entity = event(kinds::GRAPH_ENTITY_REMOVED, origin, body);
-            let relations = relations.map(|one| removed(&one.id, origin));
+            let entity = new_event(kinds::GRAPH_ENTITY_REMOVED, origin, body);
+            let relations = relations.map(|one| relation_removed(&one.id, origin));
             let events: Vec<NewEvent> = std::iter::once(entity).chain(relations).collect();
             if events.len() > limits::BATCH_EVENTS_MAX {
                 let message = format!("{id} has {} relations", events.len() - 1);
@@ -59,7 +60,7 @@ impl Service {
             }
             Ok(Ok(events))
         };
-        self.removed(caller, workspace, id, look).await
+        self.append_removal(caller, workspace, id, look).await
     }
 
     /// Removes a relation; durable on return and idempotent.
@@ -74,11 +75,11 @@ impl Service {
     ) -> ServiceResult<Written> {
         check_workspace(workspace)?;
         let look = |graph: &Graph| {
-            if let Some(position) = graph.relation_removed(id) {
+            if let Some(position) = graph.relation_removed_at(id) {
                 return Ok(Err(position));
             }
             match graph.relation(id) {
-                Some(_) => Ok(Ok(vec![removed(id, caller.origin)])),
+                Some(_) => Ok(Ok(vec![relation_removed(id, caller.origin)])),
                 None => {
                     let message = format!("{workspace} has no relation {id}");
                     Err(ServiceError::new(Code::EntityNotFound, message).action(
@@ -87,12 +88,12 @@ impl Service {
                 }
             }
         };
-        self.removed(caller, workspace, id, look).await
+        self.append_removal(caller, workspace, id, look).await
     }
 
     /// Computes the events to write from the graph and writes them; repeats both if the notebook
     /// changed concurrently.
-    async fn removed(
+    async fn append_removal(
         &self,
         caller: &Caller,
         workspace: &str,
@@ -100,7 +101,7 @@ impl Service {
         look: impl Fn(&Graph) -> ServiceResult<Result<Vec<NewEvent>, Position>> + Send + Sync,
     ) -> ServiceResult<Written> {
         let has = |graph: &Graph| look(graph).is_ok();
-        let session = self.graph_of(caller, workspace, has).await?;
+        let session = self.find_graph_notebook(caller, workspace, has).await?;
         for _ in 0..TRIES_MAX {
             let at = caller.key(&session);
             let looked = self
@@ -132,8 +133,8 @@ impl Service {
     }
 }
 
-fn removed(id: &str, origin: Origin) -> NewEvent {
-    event(
+fn relation_removed(id: &str, origin: Origin) -> NewEvent {
+    new_event(
         kinds::GRAPH_RELATIONSHIP_REMOVED,
         origin,
         body::write(&ForgottenBody { of: id.to_owned() }),

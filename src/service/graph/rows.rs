@@ -1,24 +1,23 @@
 //! Rows of a query: entities and relations with their known data, filtered and ordered before one
-//! page is shown. They must not look anything up.
+//! page is shown. They must not read a graph.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{filter::Row, order::RowMember, seen::EntityCounts};
+use super::{filter::Row, names::EntityCounts, order::RowMember};
 use crate::{
     api::graph::{self, GraphSource, Relationship},
-    projection::{Entity, Relation},
+    projection::{GraphEntity, Relation},
 };
 
-/// Row of an entity.
 pub(super) struct EntityRow {
     pub(super) kind: Arc<str>,
     pub(super) id: Arc<str>,
     /// Entity as a caller wrote it, or as derived from a save.
-    pub(super) written: Option<Arc<Entity>>,
+    pub(super) written: Option<Arc<GraphEntity>>,
     /// True if it is derived from a save, and no caller wrote it.
-    pub(super) is_handed: bool,
+    pub(super) is_from_save: bool,
     /// Counts of the events that name it.
     pub(super) seen: Option<EntityCounts>,
 }
@@ -26,13 +25,13 @@ pub(super) struct EntityRow {
 impl EntityRow {
     /// Returns the source of the entity; one that a caller wrote may be named by events as well.
     fn source(&self) -> GraphSource {
-        match self.written.is_some() && !self.is_handed {
+        match self.written.is_some() && !self.is_from_save {
             true => GraphSource::Told,
             false => GraphSource::Extracted,
         }
     }
 
-    pub(super) fn shown(self) -> graph::Entity {
+    pub(super) fn into_entity(self) -> graph::Entity {
         let source = self.source();
         let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
         graph::Entity {
@@ -64,7 +63,7 @@ impl Row for EntityRow {
         "last_at",
     ];
 
-    fn member(&self, name: &str) -> Option<RowMember<'_>> {
+    fn get_member(&self, name: &str) -> Option<RowMember<'_>> {
         let (written, seen) = (self.written.as_ref(), self.seen.as_ref());
         match name {
             "type" => Some(RowMember::Text(&self.kind)),
@@ -85,15 +84,13 @@ impl Row for EntityRow {
     }
 }
 
-/// Row of a relation.
 pub(super) struct RelationRow {
     pub(super) relation: Arc<Relation>,
-    /// Source of the relation.
     pub(super) source: GraphSource,
 }
 
 impl RelationRow {
-    pub(super) fn shown(self) -> Relationship {
+    pub(super) fn into_relationship(self) -> Relationship {
         let Self { relation, source } = self;
         Relationship {
             id: relation.id.to_string(),
@@ -111,7 +108,7 @@ impl Row for RelationRow {
     const MEMBERS: &'static [&'static str] =
         &["type", "id", "from_id", "to_id", "source", "created_at"];
 
-    fn member(&self, name: &str) -> Option<RowMember<'_>> {
+    fn get_member(&self, name: &str) -> Option<RowMember<'_>> {
         let relation = &self.relation;
         Some(match name {
             "type" => RowMember::Text(&relation.kind),

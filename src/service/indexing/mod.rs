@@ -2,9 +2,9 @@
 //! parts, a list for each scope; large parts are derived files. It must not rank, nor hold data
 //! that is not in the log: all its data may be lost at any time.
 
-mod holding;
+mod content;
 mod parts;
-mod rota;
+mod scheduler;
 mod scope;
 
 use std::{
@@ -21,17 +21,17 @@ use tokio_util::sync::CancellationToken;
 
 use self::scope::SLICE_EVENTS;
 pub(super) use self::{
-    holding::Holding,
-    parts::apart,
-    rota::Rota,
-    scope::{ScopeIndex, Served, WantedEvents, add_hurt},
+    content::PartContent,
+    parts::run_blocking,
+    scheduler::Scheduler,
+    scope::{ScopeIndex, ServedRange, WantedEvents, add_unreadable},
 };
 use super::{Service, ServiceResult};
 use crate::{
     env::sync::{Mutex, MutexGuard},
     event::Scope,
     search::{PartBuilder, SessionRef},
-    store::{DerivedFile, Moved, Since},
+    store::{ChangedSession, ChangesSeen, DerivedFile},
 };
 
 /// Body bytes from which one part is made; other tasks run between parts.
@@ -41,15 +41,15 @@ const MOVED_MAX: usize = 1_000;
 /// Time for which changes accumulate before they are processed.
 const GATHERED: Duration = Duration::from_millis(200);
 
-/// Indexes of all scopes, and the task that feeds them.
+/// Indexes of all scopes, and the task that updates them.
 pub(super) struct Indexing {
     scopes: Mutex<HashMap<Scope, Arc<ScopeIndex>>>,
-    rota: Rota,
+    scheduler: Scheduler,
     /// Point up to which the store was followed; locked by the task that follows it.
-    since: tokio::sync::Mutex<Since>,
-    turns: Mutex<Turns>,
-    /// Notified when changes were noted, and when a part was added.
-    fed: watch::Sender<()>,
+    since: tokio::sync::Mutex<ChangesSeen>,
+    turns: Mutex<TaskTurns>,
+    /// Notified when changes were recorded, and when a part was added.
+    progress: watch::Sender<()>,
     /// Number of files found to be lost.
     lost: AtomicU64,
     options: SearchOptions,
@@ -89,7 +89,7 @@ pub struct IndexCounts {
 
 /// Number of requests for the task to run; true if it is running.
 #[derive(Default)]
-struct Turns {
+struct TaskTurns {
     asked: u64,
     runs: bool,
 }
@@ -106,10 +106,10 @@ impl Indexing {
             options,
             lost: AtomicU64::new(0),
             scopes: Mutex::default(),
-            rota: Rota::default(),
+            scheduler: Scheduler::default(),
             since: tokio::sync::Mutex::default(),
             turns: Mutex::default(),
-            fed: watch::Sender::new(()),
+            progress: watch::Sender::new(()),
         }
     }
 
@@ -120,7 +120,7 @@ impl Indexing {
     pub(super) fn counts(&self) -> IndexCounts {
         let mut counts =
             IndexCounts { lost: self.lost.load(Ordering::Relaxed), ..IndexCounts::default() };
-        for index in self.all() {
+        for index in self.indexes() {
             let (passages, parts) = index.sizes();
             counts.passages += passages as u64;
             counts.parts += parts as u64;
@@ -136,24 +136,22 @@ impl Indexing {
         self.scopes.lock()
     }
 
-    /// Returns the index of a scope.
     pub(super) fn index_of(&self, scope: &Scope) -> Arc<ScopeIndex> {
         let mut scopes = self.scopes();
-        let new = || Arc::new(ScopeIndex::new(scope.clone(), Holding::Words));
+        let new = || Arc::new(ScopeIndex::new(scope.clone(), PartContent::Words));
         Arc::clone(scopes.entry(scope.clone()).or_insert_with(new))
     }
 
-    fn note(&self, moved: Moved) {
-        self.index_of(&moved.key.scope).note(moved);
+    fn record_change(&self, moved: ChangedSession) {
+        self.index_of(&moved.key.scope).record_change(moved);
     }
 
-    fn all(&self) -> Vec<Arc<ScopeIndex>> {
+    fn indexes(&self) -> Vec<Arc<ScopeIndex>> {
         self.scopes().values().cloned().collect()
     }
 
-    /// Returns the index whose turn it is.
-    fn next(&self) -> Option<Arc<ScopeIndex>> {
-        self.rota.next(self.all().into_iter().filter(|index| index.has_work()))
+    fn next_index(&self) -> Option<Arc<ScopeIndex>> {
+        self.scheduler.next(self.indexes().into_iter().filter(|index| index.has_work()))
     }
 }
 
@@ -163,13 +161,13 @@ impl Service {
         if !self.indexing.is_enabled() {
             return;
         }
-        let mut moved = self.store.moved_watch();
+        let mut moved = self.store.watch_changes();
         loop {
             tokio::select! {
                 () = stop.cancelled() => return,
                 changed = moved.changed() => if changed.is_err() { return },
             }
-            self.look_again();
+            self.request_follow();
             tokio::select! {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(GATHERED) => {}
@@ -178,61 +176,63 @@ impl Service {
     }
 
     /// Returns the index of a scope once `has_enough` of the earlier writes, or once `wait` is
-    /// over; and whether all earlier writes are known. If there is nothing to read, it does not
+    /// over; true if all earlier writes are recorded. If there is nothing to read, it does not
     /// wait for another task, which might not be scheduled for a while.
-    pub(super) async fn caught_up(
+    pub(super) async fn wait_for_index(
         &self,
         scope: &Scope,
         wait: Duration,
         has_enough: impl Fn(&ScopeIndex) -> bool,
     ) -> (Arc<ScopeIndex>, bool) {
         let index = self.indexing.index_of(scope);
-        index.want();
-        index.try_again(self.monotonic());
+        index.mark_wanted();
+        index.retry_deferred(self.monotonic());
         if let Some(embedding) = &self.embedding {
-            embedding.index_of(scope).want();
-            self.look_again();
+            embedding.index_of(scope).mark_wanted();
+            self.request_follow();
         }
-        let mut fed = self.indexing.fed.subscribe();
-        let (mut is_noted, mut is_asked) = (false, false);
+        let mut progress = self.indexing.progress.subscribe();
+        let (mut has_all_changes, mut is_asked) = (false, false);
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         loop {
-            if !is_noted {
-                is_noted = tokio::select! {
+            if !has_all_changes {
+                has_all_changes = tokio::select! {
                     () = &mut over => return (index, false),
-                    noted = self.note_if_begun() => noted,
+                    noted = self.record_changes_if_started() => noted,
                 };
             }
-            if is_noted && has_enough(&index) {
+            if has_all_changes && has_enough(&index) {
                 return (index, true);
             }
             if !std::mem::replace(&mut is_asked, true) {
-                self.look_again();
+                self.request_follow();
             }
             tokio::select! {
-                () = &mut over => return (index, is_noted),
-                changed = fed.changed() => if changed.is_err() { return (index, is_noted) },
+                () = &mut over => return (index, has_all_changes),
+                changed = progress.changed() => if changed.is_err() {
+                    return (index, has_all_changes);
+                },
             }
         }
     }
 
     /// Requests another run of the task, and starts it if it is not running.
-    fn look_again(&self) {
+    fn request_follow(&self) {
         let mut turns = self.indexing.turns.lock();
         turns.asked += 1;
         if !std::mem::replace(&mut turns.runs, true) {
-            tokio::spawn(self.clone().take_turns());
+            tokio::spawn(self.clone().follow_until_done());
         }
     }
 
-    async fn take_turns(self) {
+    async fn follow_until_done(self) {
         loop {
             let mut turn = 0;
             if let Err(error) = self.follow_once(&mut turn).await {
                 tracing::warn!(%error, "the search index is behind");
             }
             // Vectors are made after the words.
-            self.embed_soon();
+            self.spawn_embedding();
             let mut turns = self.indexing.turns.lock();
             if turns.asked == turn {
                 turns.runs = false;
@@ -241,60 +241,60 @@ impl Service {
         }
     }
 
-    /// Notes every change, then feeds one index after another until none has work. Sets `turn` to
-    /// the last request number.
+    /// Records every change, then updates one index after another until none has work. Sets `turn`
+    /// to the last request number.
     async fn follow_once(&self, turn: &mut u64) -> ServiceResult<()> {
         loop {
             *turn = self.indexing.turns.lock().asked;
-            self.note_changes().await?;
+            self.record_changes().await?;
             let now = self.monotonic();
-            self.indexing.all().iter().for_each(|index| index.try_again(now));
-            self.indexing.fed.send_replace(());
-            let Some(index) = self.indexing.next() else { return Ok(()) };
+            self.indexing.indexes().iter().for_each(|index| index.retry_deferred(now));
+            self.indexing.progress.send_replace(());
+            let Some(index) = self.indexing.next_index() else { return Ok(()) };
             let service = self.clone();
-            apart(async move { service.feed(&index).await }).await?;
-            self.indexing.fed.send_replace(());
+            run_blocking(async move { service.update_index(&index).await }).await?;
+            self.indexing.progress.send_replace(());
             tokio::task::yield_now().await;
         }
     }
 
     /// Runs one turn of an index: reads a slice of events, and stores its parts.
-    async fn feed(&self, index: &ScopeIndex) -> ServiceResult<()> {
-        self.make_room().await?;
-        let wanted = index.next();
+    async fn update_index(&self, index: &ScopeIndex) -> ServiceResult<()> {
+        self.free_memory().await?;
+        let wanted = index.next_events();
         if !wanted.is_empty() {
-            self.read_part(index, wanted).await;
+            self.build_part(index, wanted).await;
         }
         self.store_parts(index).await;
         Ok(())
     }
 
     /// Removes erased and redacted content from the parts in memory before a verb returns.
-    pub(super) async fn forget_indexed(&self) {
-        self.note_if_begun().await;
+    pub(super) async fn drop_removed_passages(&self) {
+        self.record_changes_if_started().await;
     }
 
-    /// Notes every change, if the task has started to follow the store; returns true on success.
-    async fn note_if_begun(&self) -> bool {
-        if *self.indexing.since.lock().await == Since::default() {
+    /// Records every change, if the task has started to follow the store; returns true on success.
+    async fn record_changes_if_started(&self) -> bool {
+        if *self.indexing.since.lock().await == ChangesSeen::default() {
             return false;
         }
-        let noted = self.note_changes().await;
+        let noted = self.record_changes().await;
         noted.inspect_err(|error| tracing::warn!(%error, "the search index is behind")).is_ok()
     }
 
-    async fn note_changes(&self) -> ServiceResult<()> {
+    async fn record_changes(&self) -> ServiceResult<()> {
         let mut since = self.indexing.since.lock().await;
-        if *since == Since::default() {
+        if *since == ChangesSeen::default() {
             self.adopt_files().await;
         }
         loop {
-            let moves = self.store.moved(since.clone(), MOVED_MAX).await?;
+            let moves = self.store.list_changes(since.clone(), MOVED_MAX).await?;
             for moved in moves.sessions {
                 if let Some(embedding) = &self.embedding {
-                    embedding.note(moved.clone());
+                    embedding.record_change(moved.clone());
                 }
-                self.indexing.note(moved);
+                self.indexing.record_change(moved);
             }
             *since = moves.since;
             if !moves.more {
@@ -307,30 +307,30 @@ impl Service {
     /// another version, damaged, or with vectors of another embedder.
     async fn adopt_files(&self) {
         let mut unread = Vec::new();
-        for file in self.store.derived().unwrap_or_default() {
-            if !self.adopt(&file) {
+        for file in self.store.list_derived().unwrap_or_default() {
+            if !self.adopt_file(&file) {
                 unread.push(file.name);
             }
         }
         self.drop_files(unread).await;
     }
 
-    /// Adopts an existing file; returns true if it is to be kept.
-    fn adopt(&self, file: &DerivedFile) -> bool {
-        let Some((scope, holding)) = Holding::labelled(&file.label) else { return false };
-        if self.embedding.is_none() && holding != Holding::Words {
+    /// Adopts an existing file as a part; returns false if the file must be dropped.
+    fn adopt_file(&self, file: &DerivedFile) -> bool {
+        let Some((scope, content)) = PartContent::parse_label(&file.label) else { return false };
+        if self.embedding.is_none() && content != PartContent::Words {
             // Vectors are costly, and an embedder may be configured again.
             return true;
         }
-        // A file that cannot be opened is gone, or a later start may open it.
+        // The file does not exist any more, or a later start may open it.
         let Ok(part) = self.store.open_derived(file.name) else { return true };
         match &self.embedding {
-            Some(embedding) if holding != Holding::Words => {
-                embedding.adopt(&holding, &scope, file, part.bytes())
+            Some(embedding) if content != PartContent::Words => {
+                embedding.adopt_file(&content, &scope, file, part.bytes())
             }
-            _ => holding.checked(part.bytes()).is_some_and(|passages| {
-                let settled = holding.settled(part.bytes());
-                self.indexing.index_of(&scope).adopt(file, passages, settled);
+            _ => content.count_passages(part.bytes()).is_some_and(|passages| {
+                let settled = content.final_from(part.bytes());
+                self.indexing.index_of(&scope).adopt_file(file, passages, settled);
                 true
             }),
         }
@@ -338,15 +338,15 @@ impl Service {
 
     /// Returns the indexes of all scopes, of words and of vectors.
     fn all_indexes(&self) -> Vec<Arc<ScopeIndex>> {
-        let vectors = self.embedding.iter().flat_map(|embedding| embedding.all());
-        self.indexing.all().into_iter().chain(vectors).collect()
+        let vectors = self.embedding.iter().flat_map(|embedding| embedding.indexes());
+        self.indexing.indexes().into_iter().chain(vectors).collect()
     }
 
     /// Writes the largest part to a file while all parts exceed the memory limit.
     ///
     /// # Errors
     /// The error if no part can be written: then no more events may be read.
-    async fn make_room(&self) -> ServiceResult<()> {
+    async fn free_memory(&self) -> ServiceResult<()> {
         let of = |index: Arc<ScopeIndex>| (index.fresh_bytes(), index);
         let mut all: Vec<_> = self.all_indexes().into_iter().map(of).collect();
         let bytes: usize = all.iter().map(|(bytes, _)| bytes).sum();
@@ -356,7 +356,7 @@ impl Service {
         all.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         let mut failed = Ok(());
         for (_, index) in all {
-            match self.keep_one(&index, 0).await {
+            match self.write_largest_part(&index, 0).await {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
                 Err(error) => failed = Err(error),
@@ -366,14 +366,14 @@ impl Service {
     }
 
     /// Writes the parts in memory to files before a shutdown; the others are rebuilt later.
-    pub async fn keep_index(&self) {
+    pub async fn write_index(&self) {
         for index in self.all_indexes() {
-            while matches!(self.keep_one(&index, 0).await, Ok(true)) {}
-            self.drop_files(index.take_left()).await;
+            while matches!(self.write_largest_part(&index, 0).await, Ok(true)) {}
+            self.drop_files(index.take_obsolete_files()).await;
         }
     }
 
-    async fn read_part(&self, index: &ScopeIndex, wanted: Vec<WantedEvents>) {
+    async fn build_part(&self, index: &ScopeIndex, wanted: Vec<WantedEvents>) {
         let mut slices = Vec::new();
         let mut bytes_left = SLICE_BYTES;
         for mut one in wanted {
@@ -382,7 +382,7 @@ impl Service {
             let bytes: usize = slice.events.iter().map(|event| event.body.len()).sum();
             bytes_left = bytes_left.saturating_sub(bytes);
             if slice.gaps.iter().any(|gap| gap.accepted_at.is_none()) {
-                index.note_damage(one.hash);
+                index.mark_damaged(one.hash);
             }
             // Unreadable positions are skipped.
             one.range.to = slice.covered.to.max(one.range.from.plus(1));
@@ -395,9 +395,9 @@ impl Service {
         for (one, events) in &slices {
             let session = SessionRef { hash: one.hash, id: one.session.as_str() };
             events.iter().for_each(|event| builder.add_event(session, event));
-            builder.cover(session, one.range);
+            builder.mark_indexed(session, one.range);
         }
         let read: Vec<WantedEvents> = slices.into_iter().map(|(one, _)| one).collect();
-        index.add(builder.finish(), &read);
+        index.add_part(builder.finish(), &read);
     }
 }

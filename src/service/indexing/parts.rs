@@ -1,5 +1,5 @@
 //! The parts of one index: opened, merged, and written as derived files; and reads of the events
-//! for them. It must not choose which index is fed next.
+//! for them. It must not choose the index that is updated next.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -12,17 +12,17 @@ use super::scope::{PartBytes, ScopeIndex, WantedEvents};
 use crate::{
     event::pace,
     service::{Code, Service, ServiceError, ServiceResult},
-    store::{DerivedName, Fill, Mapped, Read, Slice, StoreError},
+    store::{DerivedName, FillDirection, Mapped, ReadRequest, Slice, StoreError},
 };
 
-/// Time for which an unreadable session is set aside, unless it changes.
-const ASIDE_FOR: Duration = Duration::from_secs(30);
+/// Time until an unreadable session is read again, unless it changes first.
+const DEFERRED_FOR: Duration = Duration::from_secs(30);
 
 impl Service {
     /// Runs `look` over the bytes of all parts of an index. If one of its files is lost or must be
     /// removed meanwhile, the result is discarded: `look` ends at its next step, the files are
     /// closed, and it runs again with the current parts.
-    pub(in crate::service) fn over<T>(
+    pub(in crate::service) fn with_parts<T>(
         &self,
         index: &ScopeIndex,
         look: impl Fn(&[&[u8]]) -> T,
@@ -30,7 +30,7 @@ impl Service {
         loop {
             let opened = |part: PartBytes| self.open_part(index, part);
             let parts: Vec<_> = index.parts().into_iter().filter_map(opened).collect();
-            if let Some(found) = over_open(parts, &look) {
+            if let Some(found) = with_open_parts(parts, &look) {
                 return found;
             }
         }
@@ -39,15 +39,17 @@ impl Service {
     /// Merges parts of similar size, writes a large part to a file, and drops obsolete files. A
     /// part that cannot be written, as on a full disk, stays in memory while it fits.
     pub(in crate::service) async fn store_parts(&self, index: &ScopeIndex) {
-        self.merge_some(index);
-        if let Err(error) = self.keep_one(index, index.holding.kept_from()[0]).await {
+        self.merge_similar_parts(index);
+        if let Err(error) =
+            self.write_largest_part(index, index.content.file_passages_min()[0]).await
+        {
             tracing::warn!(%error, "a part of the search index is in memory alone");
         }
-        self.drop_files(index.take_left()).await;
+        self.drop_files(index.take_obsolete_files()).await;
     }
 
-    /// Reads the first of some events; `None` if their session is gone or cannot be read. An
-    /// unreadable session is set aside and the others are read.
+    /// Reads the first of some events; `None` if their session is deleted or unreadable. An
+    /// unreadable session is deferred, and the others are read.
     pub(in crate::service) async fn read_wanted(
         &self,
         index: &ScopeIndex,
@@ -55,18 +57,18 @@ impl Service {
         events_max: usize,
         bytes_max: usize,
     ) -> Option<Slice> {
-        let (range, fill, allow_gaps) = (one.range, Fill::Forward, true);
-        let read = Read { range, events_max, bytes_max, fill, allow_gaps };
+        let (range, fill, allow_gaps) = (one.range, FillDirection::Forward, true);
+        let read = ReadRequest { range, events_max, bytes_max, fill, allow_gaps };
         match self.store.read(&one.from, read).await {
             Ok(slice) => return Some(slice),
             Err(
                 StoreError::SessionNotFound { .. }
                 | StoreError::SessionDeleted { .. }
                 | StoreError::SessionExpired { .. },
-            ) => index.hide(one.from_hash),
+            ) => index.mark_gone(one.from_hash),
             Err(error) => {
                 tracing::warn!(session = %one.session, %error, "a session is not searched");
-                index.set_aside(one.hash, self.monotonic() + ASIDE_FOR);
+                index.defer_session(one.hash, self.monotonic() + DEFERRED_FOR);
             }
         }
         None
@@ -78,43 +80,42 @@ impl Service {
             PartBytes::Fresh(bytes) => return Some(bytes),
             PartBytes::File(name) => name,
         };
-        let mapped = self.store.open_derived(name).ok().filter(|mapped| !mapped.is_hurt());
+        let mapped = self.store.open_derived(name).ok().filter(|mapped| !mapped.has_read_error());
         if mapped.is_none() {
-            index.lose(name);
+            index.drop_lost_file(name);
             self.indexing.lost.fetch_add(1, Ordering::Relaxed);
         }
         mapped
     }
 
-    /// Merges some parts of similar size, if there are any.
-    fn merge_some(&self, index: &ScopeIndex) {
-        let Some(small) = index.tier() else { return };
+    fn merge_similar_parts(&self, index: &ScopeIndex) {
+        let Some(small) = index.parts_to_merge() else { return };
         let opened = |part: &PartBytes| self.open_part(index, part.clone());
         let Some(parts) = small.iter().map(opened).collect() else { return };
-        let merge = |parts: &[&[u8]]| index.holding.merged(parts, &|_, range| vec![range]);
-        match over_open(parts, merge) {
-            Some(Some(merged)) => index.replace(&small, merged),
-            Some(None) => index.leave_apart(),
+        let merge = |parts: &[&[u8]]| index.content.merge_parts(parts, &|_, range| vec![range]);
+        match with_open_parts(parts, merge) {
+            Some(Some(merged)) => index.replace_parts(&small, merged),
+            Some(None) => index.stop_merging(),
             // A file must be removed, and its part with it.
             None => {}
         }
     }
 
     /// Writes the largest part with enough passages to a file; returns true if it did.
-    pub(super) async fn keep_one(
+    pub(super) async fn write_largest_part(
         &self,
         index: &ScopeIndex,
         passages_min: usize,
     ) -> ServiceResult<bool> {
-        let Some(part) = index.to_keep(passages_min) else { return Ok(false) };
-        let label = index.holding.label(&index.scope);
+        let Some(part) = index.part_to_write(passages_min) else { return Ok(false) };
+        let label = index.content.label(&index.scope);
         let name = match self.store.put_derived(&label, part.holds, &part.bytes).await {
             Ok(name) => name,
             // The next round notes the removal.
             Err(StoreError::Outdated { .. } | StoreError::NotOffered { .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         };
-        self.drop_files(index.kept(&part.bytes, name)).await;
+        self.drop_files(index.mark_written(&part.bytes, name)).await;
         Ok(true)
     }
 
@@ -129,7 +130,7 @@ impl Service {
 }
 
 /// Runs a CPU-intensive task on a blocking thread, so that no other task of the runtime is delayed.
-pub(in crate::service) async fn apart<T: Send + 'static>(
+pub(in crate::service) async fn run_blocking<T: Send + 'static>(
     task: impl Future<Output = ServiceResult<T>> + Send + 'static,
 ) -> ServiceResult<T> {
     let runtime = Handle::current();
@@ -138,12 +139,12 @@ pub(in crate::service) async fn apart<T: Send + 'static>(
 }
 
 /// Runs `look` over the bytes of some parts; `None` if one of them is damaged by then.
-fn over_open<T>(parts: Vec<Arc<dyn Mapped>>, look: impl FnOnce(&[&[u8]]) -> T) -> Option<T> {
+fn with_open_parts<T>(parts: Vec<Arc<dyn Mapped>>, look: impl FnOnce(&[&[u8]]) -> T) -> Option<T> {
     let parts: Arc<[Arc<dyn Mapped>]> = parts.into();
     let open = Arc::clone(&parts);
-    let is_void = move || open.iter().any(|part| part.is_hurt());
+    let is_void = move || open.iter().any(|part| part.has_read_error());
     let bytes: Vec<&[u8]> = parts.iter().map(|part| part.bytes()).collect();
-    pace::unless(is_void, || look(&bytes))
+    pace::run_unless(is_void, || look(&bytes))
 }
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
             b"bytes"
         }
 
-        fn is_hurt(&self) -> bool {
+        fn has_read_error(&self) -> bool {
             self.0.load(Ordering::Relaxed)
         }
     }
@@ -178,10 +179,10 @@ mod tests {
                 steps.set(steps.get() + 1);
             }
         };
-        assert_eq!(over_open(open, look), None);
+        assert_eq!(with_open_parts(open, look), None);
         assert!(steps.get() < 1_000, "{}", steps.get());
         assert_eq!(Arc::strong_count(&going), 1, "it is closed");
         let open: Vec<Arc<dyn Mapped>> = vec![Arc::new(b"more".to_vec())];
-        assert_eq!(over_open(open, |parts| parts.len()), Some(1));
+        assert_eq!(with_open_parts(open, |parts| parts.len()), Some(1));
     }
 }

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use super::holding::{Holding, PASSAGES_MAX};
+use super::content::{PASSAGES_MAX, PartContent};
 use crate::{
     api::search::{Behind, Complete},
     env::sync::{Mutex, MutexGuard},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp},
     search::SessionRef,
-    store::{DerivedFile, DerivedName, HeldEvents, Moved, Survival},
+    store::{ChangedSession, DerivedFile, DerivedName, HeldEvents, Survival},
 };
 
 /// Maximum number of events from which one part is made.
@@ -23,13 +23,13 @@ pub(super) const SLICE_EVENTS: usize = 2_048;
 const WAITING_MAX: u64 = 4_096;
 /// Number of parts of similar size that are merged.
 const TIER: usize = 11;
-/// Maximum number of sessions named as behind.
+/// Maximum number of sessions that a response names as not fully indexed.
 const NAMED_MAX: usize = 20;
 /// Maximum number of workspaces named.
 const WORKSPACES_MAX: usize = 100;
 
 /// Adds an indexed session whose events the log could not return.
-pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Position) {
+pub(crate) fn add_unreadable(complete: &mut Complete, session: SessionId, tail: Position) {
     if let Some(known) = complete.behind.iter_mut().find(|known| known.session == session) {
         complete.sessions_unreadable += u64::from(!known.unreadable);
         known.unreadable = true;
@@ -38,40 +38,39 @@ pub(crate) fn add_hurt(complete: &mut Complete, session: SessionId, tail: Positi
     complete.is_complete = false;
     complete.sessions_behind += 1;
     complete.sessions_unreadable += 1;
-    let hurt = Behind { session, indexed_to: tail, tail, unreadable: true };
-    complete.behind.insert(0, hurt);
+    let behind = Behind { session, indexed_to: tail, tail, unreadable: true };
+    complete.behind.insert(0, behind);
     complete.behind.truncate(NAMED_MAX);
 }
 
-/// Index of one scope.
 pub(crate) struct ScopeIndex {
     pub(crate) scope: Scope,
-    pub(super) holding: Holding,
+    pub(super) content: PartContent,
     state: Mutex<IndexState>,
 }
 
 #[derive(Default)]
 struct IndexState {
-    sessions: HashMap<SessionHash, Followed>,
+    sessions: HashMap<SessionHash, FollowedSession>,
     /// Forks of each session that has any.
     forks: HashMap<SessionHash, Vec<SessionHash>>,
     /// Sessions with events that are not indexed.
     behind: BTreeSet<SessionHash>,
     events_behind: u64,
     /// Unreadable sessions among them, each with the time of the next attempt.
-    aside: HashMap<SessionHash, Duration>,
+    deferred: HashMap<SessionHash, Duration>,
     /// Damaged sessions: events that the log cannot return may be missing.
     damaged: BTreeSet<SessionHash>,
     /// Session that was read last: others come first.
     read_last: Option<SessionHash>,
     parts: Vec<IndexPart>,
     /// True if some parts could not be merged.
-    is_apart: bool,
+    is_incompatible: bool,
     /// Files that are no longer parts.
-    left: Vec<DerivedName>,
+    obsolete_files: Vec<DerivedName>,
     /// Position by session after the last event that refers to earlier ones.
-    settled_from: HashMap<SessionHash, Position>,
-    /// Indexed ranges in files found at the start, of sessions that are not noted yet.
+    final_from: HashMap<SessionHash, Position>,
+    /// Indexed ranges in files found at the start, of sessions that are not recorded yet.
     held: HashMap<SessionHash, Vec<(Range, u64)>>,
     /// True if a caller has searched it.
     is_wanted: bool,
@@ -79,7 +78,7 @@ struct IndexState {
 
 /// State of a session in the scope.
 #[derive(Clone, Debug)]
-struct Followed {
+struct FollowedSession {
     key: SessionKey,
     workspace: Option<String>,
     is_archived: bool,
@@ -90,14 +89,14 @@ struct Followed {
     created_at: Timestamp,
     /// End of the indexed positions.
     indexed_to: Position,
-    /// Number of its events counted as behind.
+    /// Number of its events that are not indexed, as counted in `events_behind`.
     behind: u64,
     /// Number of removals of its content.
     rewritten: u64,
     survival: Survival,
 }
 
-impl Followed {
+impl FollowedSession {
     fn is_alive(&self) -> bool {
         self.survival == Survival::Alive
     }
@@ -112,7 +111,6 @@ pub(crate) enum PartBytes {
     File(DerivedName),
 }
 
-/// A part of the index.
 #[derive(Clone)]
 struct IndexPart {
     bytes: PartBytes,
@@ -123,7 +121,7 @@ struct IndexPart {
 }
 
 /// Positions that a session wrote, and the live session that returns them.
-pub(crate) struct Served {
+pub(crate) struct ServedRange {
     pub(crate) hash: SessionHash,
     pub(crate) session: SessionId,
     pub(crate) range: Range,
@@ -132,7 +130,7 @@ pub(crate) struct Served {
 /// A live session that returns events written by itself or by an ancestor.
 struct ServingSession<'a> {
     hash: SessionHash,
-    session: &'a Followed,
+    session: &'a FollowedSession,
     /// Position up to which it has the events.
     below: Position,
 }
@@ -150,14 +148,14 @@ pub(crate) struct WantedEvents {
 }
 
 /// A part to be written to a file.
-pub(super) struct ToKeep {
+pub(super) struct PartToWrite {
     pub(super) bytes: Arc<Vec<u8>>,
     pub(super) holds: Vec<HeldEvents>,
 }
 
 impl IndexPart {
-    fn fresh(bytes: Vec<u8>, holding: &Holding) -> Self {
-        let (passages, holds) = holding.holds(&bytes).unwrap_or_default();
+    fn from_bytes(bytes: Vec<u8>, content: &PartContent) -> Self {
+        let (passages, holds) = content.passages_and_positions(&bytes).unwrap_or_default();
         let sessions = holds.into_iter().map(|(hash, _)| hash).collect();
         let bytes = PartBytes::Fresh(Arc::new(bytes));
         Self { bytes, passages, sessions, replaces: Vec::new() }
@@ -177,7 +175,7 @@ impl IndexPart {
         }
     }
 
-    fn is(&self, bytes: &PartBytes) -> bool {
+    fn has_bytes(&self, bytes: &PartBytes) -> bool {
         match (&self.bytes, bytes) {
             (PartBytes::Fresh(one), PartBytes::Fresh(other)) => Arc::ptr_eq(one, other),
             (PartBytes::File(one), PartBytes::File(other)) => one == other,
@@ -187,8 +185,8 @@ impl IndexPart {
 }
 
 impl ScopeIndex {
-    pub(crate) fn new(scope: Scope, holding: Holding) -> Self {
-        Self { scope, holding, state: Mutex::default() }
+    pub(crate) fn new(scope: Scope, content: PartContent) -> Self {
+        Self { scope, content, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, IndexState> {
@@ -196,7 +194,6 @@ impl ScopeIndex {
         self.state.lock()
     }
 
-    /// Returns the current parts.
     pub(crate) fn parts(&self) -> Vec<PartBytes> {
         self.state().parts.iter().map(|part| part.bytes.clone()).collect()
     }
@@ -205,20 +202,20 @@ impl ScopeIndex {
     /// or, if it is deleted or expired, the oldest of its forks that has each position. `look`
     /// receives a session's id, workspace and whether it is archived, and returns the end of the
     /// wanted positions.
-    pub(crate) fn served(
+    pub(crate) fn serving_ranges(
         &self,
         hash: SessionHash,
         look: impl Fn(&SessionId, Option<&str>, bool) -> Option<Position>,
-    ) -> Vec<Served> {
+    ) -> Vec<ServedRange> {
         let state = self.state();
         let mut from = Position::ZERO;
         let mut served = Vec::new();
-        for ServingSession { hash, session, below } in state.servers(hash) {
+        for ServingSession { hash, session, below } in state.serving_sessions(hash) {
             let id = &session.key.session;
             let wanted = look(id, session.workspace.as_deref(), session.is_archived);
             let to = wanted.map_or(from, |to| to.min(below));
             if from < to {
-                served.push(Served { hash, session: id.clone(), range: Range::new(from, to) });
+                served.push(ServedRange { hash, session: id.clone(), range: Range::new(from, to) });
                 from = to;
             }
         }
@@ -234,55 +231,52 @@ impl ScopeIndex {
         names.into_iter().take(WORKSPACES_MAX).map(str::to_owned).collect()
     }
 
-    /// Returns the part of the scope that is indexed.
     pub(crate) fn coverage(&self) -> Complete {
         let state = self.state();
-        let is_aside = |hash: &&SessionHash| state.aside.contains_key(*hash);
-        let [aside, others] = [true, false]
-            .map(|aside| state.behind.iter().filter(move |hash| is_aside(hash) == aside));
-        let named = aside.chain(others).filter_map(|hash| {
+        let is_deferred = |hash: &&SessionHash| state.deferred.contains_key(*hash);
+        let [deferred, others] = [true, false]
+            .map(|deferred| state.behind.iter().filter(move |hash| is_deferred(hash) == deferred));
+        let named = deferred.chain(others).filter_map(|hash| {
             let one = state.sessions.get(hash)?;
             Some(Behind {
                 session: one.key.session.clone(),
                 indexed_to: one.indexed_to,
                 tail: one.tail,
-                unreadable: is_aside(&hash),
+                unreadable: is_deferred(&hash),
             })
         });
         let mut complete = Complete {
             is_complete: state.behind.is_empty(),
             sessions_behind: state.behind.len() as u64,
             events_behind: state.events_behind,
-            sessions_unreadable: state.aside.len() as u64,
+            sessions_unreadable: state.deferred.len() as u64,
             behind: named.take(NAMED_MAX).collect(),
             meaning: None,
             vectors_behind: None,
         };
-        for hash in state.damaged.iter().filter(|hash| !state.aside.contains_key(*hash)) {
+        for hash in state.damaged.iter().filter(|hash| !state.deferred.contains_key(*hash)) {
             let session = state.sessions.get(hash).filter(|session| session.is_alive());
             session.into_iter().for_each(|session| {
-                add_hurt(&mut complete, session.key.session.clone(), session.tail);
+                add_unreadable(&mut complete, session.key.session.clone(), session.tail);
             });
         }
         complete
     }
 
     /// Records that a session has gaps, which were skipped.
-    pub(super) fn note_damage(&self, hash: SessionHash) {
+    pub(super) fn mark_damaged(&self, hash: SessionHash) {
         self.state().damaged.insert(hash);
     }
 
-    /// Returns the numbers of passages and of parts.
     pub(crate) fn sizes(&self) -> (usize, usize) {
         let state = self.state();
         (state.parts.iter().map(|part| part.passages).sum(), state.parts.len())
     }
 
-    pub(crate) fn want(&self) {
+    pub(crate) fn mark_wanted(&self) {
         self.state().is_wanted = true;
     }
 
-    /// Returns true if all readable events are indexed.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.state().is_caught_up()
     }
@@ -294,36 +288,35 @@ impl ScopeIndex {
         is_time && !state.is_caught_up()
     }
 
-    /// Returns true if there are events to read or parts to merge.
     pub(super) fn has_work(&self) -> bool {
-        self.has_events() || self.tier().is_some()
+        self.has_events() || self.parts_to_merge().is_some()
     }
 
     /// Stops merging incompatible parts until another part is added.
-    pub(super) fn leave_apart(&self) {
-        self.state().is_apart = true;
+    pub(super) fn stop_merging(&self) {
+        self.state().is_incompatible = true;
     }
 
-    /// Sets an unreadable session aside until a time, unless it changes.
-    pub(super) fn set_aside(&self, hash: SessionHash, until: Duration) {
+    /// Defers the reading of an unreadable session until a time, unless it changes.
+    pub(super) fn defer_session(&self, hash: SessionHash, until: Duration) {
         let mut state = self.state();
         if state.behind.contains(&hash) {
-            state.aside.insert(hash, until);
+            state.deferred.insert(hash, until);
         }
     }
 
-    /// Releases the sessions whose time set aside is over.
-    pub(crate) fn try_again(&self, now: Duration) {
-        self.state().aside.retain(|_, until| *until > now);
+    /// Ends the deferral of the sessions whose time is over.
+    pub(crate) fn retry_deferred(&self, now: Duration) {
+        self.state().deferred.retain(|_, until| *until > now);
     }
 
     /// Removes and returns the files that are no longer parts, to be dropped.
-    pub(super) fn take_left(&self) -> Vec<DerivedName> {
-        std::mem::take(&mut self.state().left)
+    pub(super) fn take_obsolete_files(&self) -> Vec<DerivedName> {
+        std::mem::take(&mut self.state().obsolete_files)
     }
 
     /// Returns true if events of these sessions, each before a position, are not indexed.
-    pub(crate) fn lacks(&self, sessions: &HashMap<SessionId, Position>) -> bool {
+    pub(crate) fn lacks_events_of(&self, sessions: &HashMap<SessionId, Position>) -> bool {
         let state = self.state();
         let mut behind = state.behind.iter().filter_map(|hash| state.sessions.get(hash));
         behind.any(|one| sessions.get(&one.key.session).is_some_and(|to| one.indexed_to < *to))
@@ -331,22 +324,22 @@ impl ScopeIndex {
 
     /// Returns true if no event in a session that ends at `tail` can refer to an event from that
     /// position on.
-    pub(crate) fn is_settled(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
+    pub(crate) fn is_final_from(&self, hash: SessionHash, from: Position, tail: Position) -> bool {
         let state = self.state();
         let known = state.sessions.get(&hash);
         let is_known = known.is_some_and(|one| one.base <= from && one.indexed_to >= tail);
-        is_known && state.settled_from.get(&hash).is_none_or(|settled| *settled <= from)
+        is_known && state.final_from.get(&hash).is_none_or(|settled| *settled <= from)
     }
 
-    /// Adopts a file found at the start, before any of its sessions is noted.
-    pub(crate) fn adopt(
+    /// Adopts a file found at the start, before any of its sessions is recorded.
+    pub(crate) fn adopt_file(
         &self,
         file: &DerivedFile,
         passages: usize,
         settled: Vec<(SessionHash, Position)>,
     ) {
         let mut state = self.state();
-        state.note_settled(settled);
+        state.record_final_from(settled);
         for held in file.holds.iter() {
             state.held.entry(held.hash).or_default().push((held.range, held.rewritten));
         }
@@ -356,14 +349,13 @@ impl ScopeIndex {
         state.parts.push(IndexPart { bytes, passages, sessions, replaces: Vec::new() });
     }
 
-    /// Records the current state of a session.
-    pub(crate) fn note(&self, moved: Moved) {
+    pub(crate) fn record_change(&self, moved: ChangedSession) {
         let mut state = self.state();
-        let Moved { key, hash, base, parent, tail, created_at, .. } = moved;
-        let Moved { rewritten, workspace, is_archived, survival, is_damaged, .. } = moved;
+        let ChangedSession { key, hash, base, parent, tail, created_at, .. } = moved;
+        let ChangedSession { rewritten, workspace, is_archived, survival, is_damaged, .. } = moved;
         if !state.sessions.contains_key(&hash) {
-            let indexed_to = state.take_held(hash, base, rewritten);
-            let new = Followed {
+            let indexed_to = state.take_indexed_to(hash, base, rewritten);
+            let new = FollowedSession {
                 key,
                 workspace: None,
                 is_archived,
@@ -381,7 +373,7 @@ impl ScopeIndex {
                 state.forks.entry(parent).or_default().push(hash);
             }
         }
-        state.aside.remove(&hash);
+        state.deferred.remove(&hash);
         if is_damaged && survival == Survival::Alive {
             state.damaged.insert(hash);
         } else {
@@ -389,7 +381,7 @@ impl ScopeIndex {
         }
         let is_rewritten =
             state.sessions.get(&hash).is_some_and(|session| session.rewritten != rewritten);
-        state.change(hash, |session| {
+        state.update(hash, |session| {
             if is_rewritten {
                 // The indexed passages may contain removed content.
                 (session.indexed_to, session.rewritten) = (base, rewritten);
@@ -399,12 +391,12 @@ impl ScopeIndex {
             session.survival = survival;
         });
         if is_rewritten {
-            state.drop_passages(hash, &self.holding);
+            state.drop_passages(hash, &self.content);
         }
     }
 
     /// Returns the events to read for the next part, round-robin by session; empty if none are due.
-    pub(crate) fn next(&self) -> Vec<WantedEvents> {
+    pub(crate) fn next_events(&self) -> Vec<WantedEvents> {
         let mut wanted = Vec::new();
         if !self.has_events() {
             return wanted;
@@ -415,11 +407,12 @@ impl ScopeIndex {
         let later = state.behind.range((Excluded(last), Unbounded));
         for hash in later.chain(state.behind.range(..=last)) {
             let Some(session) = state.sessions.get(hash).filter(|_| left > 0) else { break };
-            if state.aside.contains_key(hash) {
+            if state.deferred.contains_key(hash) {
                 continue;
             }
             let from = session.indexed_to;
-            let server = state.servers(*hash).into_iter().find(|server| from < server.below);
+            let server =
+                state.serving_sessions(*hash).into_iter().find(|server| from < server.below);
             let Some(server) = server else { continue };
             let to = session.tail.min(server.below).min(from.plus(left));
             left -= to.0 - from.0;
@@ -438,7 +431,7 @@ impl ScopeIndex {
 
     /// Adds a part made from events, unless content of one of their sessions was removed meanwhile:
     /// then all are read again.
-    pub(crate) fn add(&self, part: Vec<u8>, read: &[WantedEvents]) {
+    pub(crate) fn add_part(&self, part: Vec<u8>, read: &[WantedEvents]) {
         let mut state = self.state();
         let is_current = |one: &WantedEvents| {
             let session = state.sessions.get(&one.hash);
@@ -449,35 +442,34 @@ impl ScopeIndex {
         }
         for one in read {
             let to = one.range.to;
-            state.change(one.hash, |session| {
+            state.update(one.hash, |session| {
                 session.indexed_to = session.indexed_to.max(to);
                 session.tail = session.tail.max(to);
             });
         }
-        state.note_settled(self.holding.settled(&part));
-        state.parts.push(IndexPart::fresh(part, &self.holding));
-        state.is_apart = false;
+        state.record_final_from(self.content.final_from(&part));
+        state.parts.push(IndexPart::from_bytes(part, &self.content));
+        state.is_incompatible = false;
     }
 
-    /// Marks a session as gone until the store reports it again.
-    pub(super) fn hide(&self, hash: SessionHash) {
-        self.state().change(hash, |session| session.survival = Survival::Deleted);
+    /// Marks a session as deleted until the store reports it again.
+    pub(super) fn mark_gone(&self, hash: SessionHash) {
+        self.state().update(hash, |session| session.survival = Survival::Deleted);
     }
 
     /// Drops a lost file: its sessions are read again.
-    pub(super) fn lose(&self, name: DerivedName) {
+    pub(super) fn drop_lost_file(&self, name: DerivedName) {
         let mut state = self.state();
         let at = state.parts.iter().position(|part| part.file() == Some(name));
         if let Some(at) = at {
-            state.lose(at);
+            state.drop_part(at);
         }
     }
 
-    /// Returns parts of similar size to be merged.
-    pub(super) fn tier(&self) -> Option<Vec<PartBytes>> {
+    pub(super) fn parts_to_merge(&self) -> Option<Vec<PartBytes>> {
         let state = self.state();
         let mut tiers: HashMap<u32, Vec<PartBytes>> = HashMap::new();
-        let is_small = |part: &&IndexPart| part.passages < PASSAGES_MAX && !state.is_apart;
+        let is_small = |part: &&IndexPart| part.passages < PASSAGES_MAX && !state.is_incompatible;
         for part in state.parts.iter().filter(is_small) {
             let tier = part.passages.max(1).ilog(TIER);
             tiers.entry(tier).or_default().push(part.bytes.clone());
@@ -487,13 +479,13 @@ impl ScopeIndex {
 
     /// Replaces parts by the merged one, unless one of them changed meanwhile because content was
     /// removed from it.
-    pub(super) fn replace(&self, old: &[PartBytes], merged: Vec<u8>) {
+    pub(super) fn replace_parts(&self, old: &[PartBytes], merged: Vec<u8>) {
         let mut state = self.state();
-        let is_old = |part: &IndexPart| old.iter().any(|bytes| part.is(bytes));
+        let is_old = |part: &IndexPart| old.iter().any(|bytes| part.has_bytes(bytes));
         if state.parts.iter().filter(|part| is_old(part)).count() < old.len() {
             return;
         }
-        let mut new = IndexPart::fresh(merged, &self.holding);
+        let mut new = IndexPart::from_bytes(merged, &self.content);
         for part in state.parts.iter().filter(|part| is_old(part)) {
             new.replaces.extend(part.file());
             new.replaces.extend_from_slice(&part.replaces);
@@ -509,14 +501,14 @@ impl ScopeIndex {
     }
 
     /// Returns the largest part in memory with at least this many passages.
-    pub(super) fn to_keep(&self, passages_min: usize) -> Option<ToKeep> {
+    pub(super) fn part_to_write(&self, passages_min: usize) -> Option<PartToWrite> {
         let state = self.state();
-        let [_, least] = self.holding.kept_from();
+        let [_, least] = self.content.file_passages_min();
         let least = passages_min.max(least);
         let fresh = state.parts.iter().filter(|part| part.passages >= least);
         let fresh = fresh.filter_map(|part| Some((part.passages, part.fresh_bytes()?)));
         let (_, bytes) = fresh.max_by_key(|(passages, _)| *passages)?;
-        let (_, holds) = self.holding.holds(bytes)?;
+        let (_, holds) = self.content.passages_and_positions(bytes)?;
         let holds = holds.into_iter().flat_map(|(hash, ranges)| {
             let known = state.sessions.get(&hash);
             let held = known.map(move |known| {
@@ -529,15 +521,15 @@ impl ScopeIndex {
             });
             held.into_iter().flatten()
         });
-        Some(ToKeep { bytes: Arc::clone(bytes), holds: holds.collect() })
+        Some(PartToWrite { bytes: Arc::clone(bytes), holds: holds.collect() })
     }
 
     /// Records that a part was written to a file. Returns the files it replaces, or the file itself
     /// if the part no longer exists.
-    pub(super) fn kept(&self, bytes: &Arc<Vec<u8>>, name: DerivedName) -> Vec<DerivedName> {
+    pub(super) fn mark_written(&self, bytes: &Arc<Vec<u8>>, name: DerivedName) -> Vec<DerivedName> {
         let mut state = self.state();
         let fresh = PartBytes::Fresh(Arc::clone(bytes));
-        match state.parts.iter_mut().find(|part| part.is(&fresh)) {
+        match state.parts.iter_mut().find(|part| part.has_bytes(&fresh)) {
             Some(part) => {
                 part.bytes = PartBytes::File(name);
                 std::mem::take(&mut part.replaces)
@@ -549,20 +541,20 @@ impl ScopeIndex {
 
 impl IndexState {
     fn is_caught_up(&self) -> bool {
-        self.behind.len() == self.aside.len()
+        self.behind.len() == self.deferred.len()
     }
 
-    /// Records the positions from which the sessions of a part are settled.
-    fn note_settled(&mut self, settled: Vec<(SessionHash, Position)>) {
+    /// Records the positions from which no later event of the part refers to earlier ones.
+    fn record_final_from(&mut self, settled: Vec<(SessionHash, Position)>) {
         for (hash, from) in settled.into_iter().filter(|(_, from)| *from > Position::ZERO) {
-            let settled = self.settled_from.entry(hash).or_default();
+            let settled = self.final_from.entry(hash).or_default();
             *settled = from.max(*settled);
         }
     }
 
     /// Returns the live sessions that return what a session wrote: itself, or else forks, oldest
     /// first.
-    fn servers(&self, hash: SessionHash) -> Vec<ServingSession<'_>> {
+    fn serving_sessions(&self, hash: SessionHash) -> Vec<ServingSession<'_>> {
         let mut living = Vec::new();
         let mut left = vec![(hash, Position(u64::MAX))];
         while let Some((hash, below)) = left.pop() {
@@ -582,15 +574,15 @@ impl IndexState {
         living
     }
 
-    /// Updates a session's state, and recounts the events behind for it and its ancestors.
-    fn change(&mut self, hash: SessionHash, change: impl FnOnce(&mut Followed)) {
+    /// Updates a session's state, and recounts its unindexed events and those of its ancestors.
+    fn update(&mut self, hash: SessionHash, change: impl FnOnce(&mut FollowedSession)) {
         let Some(session) = self.sessions.get_mut(&hash) else { return };
         let was_alive = session.is_alive();
         change(session);
         let (is_alive, mut above) = (session.is_alive(), session.parent);
-        self.count(hash);
+        self.recount_behind(hash);
         while let Some(hash) = above.filter(|_| was_alive != is_alive) {
-            self.count(hash);
+            self.recount_behind(hash);
             let parent = self.sessions.get(&hash);
             above = parent.filter(|parent| !parent.is_alive()).and_then(|parent| parent.parent);
         }
@@ -598,8 +590,8 @@ impl IndexState {
 
     /// Counts the events of a session that are not indexed. Events that no live session returns are
     /// not read and not counted.
-    fn count(&mut self, hash: SessionHash) {
-        let to = self.servers(hash).into_iter().map(|server| server.below).max();
+    fn recount_behind(&mut self, hash: SessionHash) {
+        let to = self.serving_sessions(hash).into_iter().map(|server| server.below).max();
         let Some(session) = self.sessions.get_mut(&hash) else { return };
         let to = to.map_or(session.indexed_to, |below| below.min(session.tail));
         let behind = to.0.saturating_sub(session.indexed_to.0);
@@ -609,13 +601,13 @@ impl IndexState {
             self.behind.insert(hash);
         } else {
             self.behind.remove(&hash);
-            self.aside.remove(&hash);
+            self.deferred.remove(&hash);
         }
     }
 
     /// Removes and returns the end of the indexed positions in files, from the session's first own
-    /// position on; called once, when the session is first noted.
-    fn take_held(&mut self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
+    /// position on; called once, when the session is first recorded.
+    fn take_indexed_to(&mut self, hash: SessionHash, base: Position, rewritten: u64) -> Position {
         let held = self.held.remove(&hash).unwrap_or_default();
         let mut to = base;
         while let Some((range, _)) =
@@ -627,21 +619,21 @@ impl IndexState {
     }
 
     /// Drops a part whose file is lost or unusable: its sessions are read again.
-    fn lose(&mut self, at: usize) {
+    fn drop_part(&mut self, at: usize) {
         let lost = self.parts.remove(at);
-        self.left.extend(lost.file());
+        self.obsolete_files.extend(lost.file());
         for hash in lost.sessions.iter() {
-            self.change(*hash, |session| session.indexed_to = session.base);
+            self.update(*hash, |session| session.indexed_to = session.base);
             self.held.remove(hash);
         }
     }
 
     /// Rebuilds the parts in memory that contain a session without it. Files that contain it are no
     /// longer parts: the store has destroyed those with the removed content.
-    fn drop_passages(&mut self, hash: SessionHash, holding: &Holding) {
+    fn drop_passages(&mut self, hash: SessionHash, content: &PartContent) {
         let is_gone = |part: &IndexPart| part.file().is_some() && part.sessions.contains(&hash);
         while let Some(at) = self.parts.iter().position(is_gone) {
-            self.lose(at);
+            self.drop_part(at);
         }
         for part in self.parts.iter_mut().filter(|part| part.sessions.contains(&hash)) {
             let Some(bytes) = part.fresh_bytes() else { continue };
@@ -650,9 +642,9 @@ impl IndexState {
                 true => Vec::new(),
                 false => vec![range],
             };
-            let Some(left) = holding.merged(&[&bytes], &keep) else { continue };
+            let Some(left) = content.merge_parts(&[&bytes], &keep) else { continue };
             let replaces = std::mem::take(&mut part.replaces);
-            *part = IndexPart { replaces, ..IndexPart::fresh(left, holding) };
+            *part = IndexPart { replaces, ..IndexPart::from_bytes(left, content) };
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use super::{keys::EngineKeys, options::Options};
+use super::{keys::EngineKeys, options::StoreOptions};
 use crate::{
     env::{
         Env,
@@ -11,7 +11,7 @@ use crate::{
     },
     event::Timestamp,
     log::StoreFile,
-    store::lifetime::{Count, CountState},
+    store::lifetime::{LifetimeClock, LifetimeClockState},
 };
 
 /// Maximum count of time that a crash may lose, in microseconds.
@@ -20,11 +20,11 @@ const COUNT_LOST_MICROS: i64 = 6 * 3_600 * 1_000_000;
 /// State shared by every part of the engine.
 pub(super) struct EngineContext {
     pub(super) env: Env,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     pub(super) store: StoreFile,
     pub(super) keys: EngineKeys,
-    /// Count of time by which idleness is measured.
-    pub(super) count: Count,
+    /// Clock that measures idleness; it ignores jumps of the wall clock.
+    pub(super) count: LifetimeClock,
     /// True once the lock of the data directory is released: no writes are allowed.
     pub(super) closed: AtomicBool,
     /// True if lost acknowledged records cannot be assigned to a session: no file is changed.
@@ -38,18 +38,18 @@ impl EngineContext {
         if stopped { Err(io::Error::other("the store takes no writes")) } else { Ok(()) }
     }
 
-    /// Returns the count of time by which idleness is measured.
-    pub(super) fn counted(&self) -> Timestamp {
+    /// Returns the counted time, which measures idleness.
+    pub(super) fn counted_time(&self) -> Timestamp {
         self.count.now(&*self.env.clock)
     }
 
     /// Returns the state of the count that a flush stores.
-    pub(super) fn count_state(&self) -> CountState {
+    pub(super) fn count_state(&self) -> LifetimeClockState {
         self.count.state(&*self.env.clock)
     }
 
     /// Returns true if a crash would lose too much of the count.
-    pub(super) fn count_is_due(&self) -> bool {
-        self.count.at_stake(&*self.env.clock) > COUNT_LOST_MICROS
+    pub(super) fn is_count_due(&self) -> bool {
+        self.count.unstored_micros(&*self.env.clock) > COUNT_LOST_MICROS
     }
 }

@@ -12,12 +12,12 @@ use super::{
     context::EngineContext,
     keys::{EngineKeys, rotate},
     layout, making, open,
-    options::{OpenError, Options},
+    options::{OpenError, StoreOptions},
     rank,
     removal::Removal,
     segments::Segments,
     upkeep::Upkeep,
-    wait::blocking,
+    wait::run_blocking,
 };
 use crate::{
     env::{
@@ -34,17 +34,18 @@ use crate::{
     },
     log,
     store::{
-        Aging, Appended, Backup, Change, Derived, DerivedFile, DerivedName, Family, FilePart, Head,
-        Health, HeldEvents, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain,
-        Mapped, Moves, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since,
-        Slice, Store, StoreError, StoreFuture, StoreResult, Swept, TenantUsage, Verified, Watch,
-        rules::Ask,
+        AppendResult, BackupInfo, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
+        DerivedName, ExpiringSession, Family, FilePart, Health, HeldEvents, KeyReport, LeaseCall,
+        Lifetimes, Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest,
+        ReceiptState, Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice,
+        Store, StoreError, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
+        rules::WriteKind,
     },
 };
 
 /// The embedded engine. Dropping it without [`Store::close`] acts like a crash: acknowledged events
 /// are kept, and the next start replays the journal.
-pub struct Local {
+pub struct LocalStore {
     context: Arc<EngineContext>,
     sessions: Arc<Sessions>,
     segments: Arc<Segments>,
@@ -55,12 +56,12 @@ pub struct Local {
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
-impl Local {
+impl LocalStore {
     /// Takes the lock, replays the journal and opens the store; creates one in an empty directory.
     ///
     /// # Errors
     /// [`OpenError`]; then no file was changed.
-    pub fn open(env: &Env, options: Options) -> Result<Arc<dyn Store>, OpenError> {
+    pub fn open(env: &Env, options: StoreOptions) -> Result<Arc<dyn Store>, OpenError> {
         Self::open_local(env, options).map(|local| Arc::new(local) as Arc<dyn Store>)
     }
 
@@ -70,21 +71,22 @@ impl Local {
     /// # Errors
     /// [`OpenError::Key`], or errors of reading the file `STORE`.
     pub fn check_keys(env: &Env) -> Result<(), OpenError> {
-        layout::known(env)?.map_or(Ok(()), |store| EngineKeys::open(env, &store).map(drop))
+        layout::read_store_file(env)?
+            .map_or(Ok(()), |store| EngineKeys::open(env, &store).map(drop))
     }
 
-    /// Opens like [`Self::open`], for tests that flush by hand on the simulated disk.
+    /// Opens like [`Self::open`], but returns the engine itself, for tests that flush explicitly.
     ///
     /// # Errors
     /// [`OpenError`]; then no file was changed.
-    pub fn open_local(env: &Env, options: Options) -> Result<Self, OpenError> {
-        let lock = open::take_lock(env)?;
-        let (store, derived) = making::identify(env)?;
+    pub fn open_local(env: &Env, options: StoreOptions) -> Result<Self, OpenError> {
+        let lock = open::acquire_lock(env)?;
+        let (store, derived) = making::open_or_create(env)?;
         let opened = open::open(env, options, store, derived)?;
-        let local = Self::with_lock(Some(lock), opened);
+        let local = Self::from_parts(Some(lock), opened);
         if options.background {
             let sessions = Arc::clone(&local.sessions);
-            local.spawn("journal", move || sessions.journal.run(&*sessions))?;
+            local.spawn("journal", move || sessions.journal.run_committer(&*sessions))?;
             let flusher = Arc::clone(&local.upkeep);
             local.spawn("flusher", move || flusher.flush_in_background())?;
             if !options.scrub_every.is_zero() {
@@ -95,7 +97,7 @@ impl Local {
         Ok(local)
     }
 
-    pub(super) fn with_lock(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
+    pub(super) fn from_parts(lock: Option<Box<dyn Lock>>, upkeep: Upkeep) -> Self {
         Self {
             context: Arc::clone(&upkeep.context),
             sessions: Arc::clone(&upkeep.sessions),
@@ -129,7 +131,7 @@ impl Local {
     /// # Errors
     /// Errors of the file system; everything acknowledged stays in the journal.
     pub fn flush_under_load(&self) -> io::Result<()> {
-        self.removal.flush_and(false, false)
+        self.removal.flush_with(false, false)
     }
 
     /// Reads back everything flushed, without pauses; the scrub thread does so in the background.
@@ -141,8 +143,8 @@ impl Local {
     ///
     /// # Errors
     /// As for [`Store::verify`].
-    pub fn verify_all(&self) -> StoreResult<Verified> {
-        let mut verified = Verified::default();
+    pub fn verify_all(&self) -> StoreResult<VerifyResult> {
+        let mut verified = VerifyResult::default();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
             self.verify_scope(&scope, &mut verified)?;
@@ -150,13 +152,13 @@ impl Local {
         Ok(verified)
     }
 
-    fn verify_scope(&self, scope: &Scope, verified: &mut Verified) -> StoreResult<()> {
-        let sessions = self.sessions.catalogue().of_scope(scope);
+    fn verify_scope(&self, scope: &Scope, verified: &mut VerifyResult) -> StoreResult<()> {
+        let sessions = self.sessions.catalogue().session_ids(scope);
         for session in sessions {
             let key = SessionKey { scope: scope.clone(), session };
             // Deleted, or not created yet: the caller did not name it.
             let Ok(session) = self.sessions.session(&key) else { continue };
-            let found = blocking(|| self.segments.verify_session(&session, verified, None));
+            let found = run_blocking(|| self.segments.verify_session(&session, verified, None));
             if let Err(error @ StoreError::Io { .. }) = found {
                 return Err(error);
             }
@@ -165,8 +167,8 @@ impl Local {
     }
 
     /// Does the journal's idle work: writes a watermark after the last frame.
-    pub fn idle(&self) {
-        self.sessions.journal.idle(&*self.sessions);
+    pub fn write_idle_watermark(&self) {
+        self.sessions.journal.write_idle_watermark(&*self.sessions);
     }
 
     /// Stops the threads and releases the lock; without a flush before, this acts like a crash.
@@ -187,20 +189,20 @@ impl Local {
     }
 }
 
-impl Drop for Local {
+impl Drop for LocalStore {
     fn drop(&mut self) {
         self.sessions.journal.refuse("the store is closed");
         self.stop();
     }
 }
 
-fn change_of(change: Change) -> log::Change {
-    log::Change {
+fn to_log_change(change: SessionUpdate) -> log::ChangeRecord {
+    log::ChangeRecord {
         title: change.title,
         metadata: change.metadata,
         archive: change.archive,
         delete: change.delete || change.discard,
-        life: log::Life {
+        life: log::LifetimeChange {
             hold: change.hold,
             // A session that is deleted and expired at once can be restored like an expired one.
             expire: change.delete && !change.discard,
@@ -209,16 +211,16 @@ fn change_of(change: Change) -> log::Change {
     }
 }
 
-impl Maintain for Local {
-    fn verify_scopes(&self) -> StoreFuture<'_, Verified> {
+impl Maintain for LocalStore {
+    fn verify_scopes(&self) -> StoreFuture<'_, VerifyResult> {
         async move { self.verify_all() }.boxed()
     }
 
-    fn backup(&self, take: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<Backup> {
-        blocking(|| self.upkeep.backup(take))
+    fn backup(&self, sink: &mut dyn FnMut(FilePart) -> io::Result<()>) -> StoreResult<BackupInfo> {
+        run_blocking(|| self.upkeep.backup(sink))
     }
 
-    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, Repaired> {
+    fn repair<'a>(&'a self, key: &'a SessionKey, accept: bool) -> StoreFuture<'a, RepairResult> {
         async move {
             let session = self.sessions.session(key)?;
             self.upkeep.repair(&session, accept).await
@@ -226,13 +228,13 @@ impl Maintain for Local {
         .boxed()
     }
 
-    fn repair_store(&self, accept: bool) -> StoreFuture<'_, Repaired> {
-        async move { blocking(|| self.upkeep.repair_store(accept)) }.boxed()
+    fn repair_store(&self, accept: bool) -> StoreFuture<'_, RepairResult> {
+        async move { run_blocking(|| self.upkeep.repair_store(accept)) }.boxed()
     }
 
     fn keys(&self) -> StoreFuture<'_, Option<KeyReport>> {
         async move {
-            let report = blocking(|| rotate::key_report(&self.context.env));
+            let report = run_blocking(|| rotate::key_report(&self.context.env));
             let failed = |error| io::Error::other(format!("{error}"));
             let doing = "reading keys/";
             report.map_err(failed).map_err(|source| StoreError::Io { doing, source })
@@ -241,7 +243,7 @@ impl Maintain for Local {
     }
 
     fn rotate_keys(&self, keys_max: usize) -> StoreFuture<'_, KeyReport> {
-        async move { blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
+        async move { run_blocking(|| self.upkeep.rotate_keys(keys_max)) }.boxed()
     }
 
     fn recovery(&self) -> Recovery {
@@ -249,9 +251,9 @@ impl Maintain for Local {
     }
 }
 
-impl Derived for Local {
-    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        blocking(|| self.segments.derived_files.list())
+impl Derived for LocalStore {
+    fn list_derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        run_blocking(|| self.segments.derived_files.list())
     }
 
     fn put_derived<'a>(
@@ -260,7 +262,7 @@ impl Derived for Local {
         holds: Vec<HeldEvents>,
         bytes: &'a [u8],
     ) -> StoreFuture<'a, DerivedName> {
-        async move { blocking(|| self.segments.derived_files.put(label, holds, bytes)) }.boxed()
+        async move { run_blocking(|| self.segments.derived_files.put(label, holds, bytes)) }.boxed()
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
@@ -269,51 +271,57 @@ impl Derived for Local {
 
     fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         async move {
-            let destroyed = blocking(|| self.segments.derived_files.take_away(name));
+            let destroyed = run_blocking(|| self.segments.derived_files.remove(name));
             let doing = "destroying a derived file";
             destroyed.map_err(|source| StoreError::Io { doing, source })
         }
         .boxed()
     }
 
-    fn moved(&self, since: Since, limit: usize) -> StoreFuture<'_, Moves> {
-        async move { Ok(self.sessions.moved(since, limit)) }.boxed()
+    fn list_changes(&self, since: ChangesSeen, limit: usize) -> StoreFuture<'_, ChangedSessions> {
+        async move { Ok(self.sessions.changes_since(since, limit)) }.boxed()
     }
 
-    fn moved_watch(&self) -> watch::Receiver<u64> {
+    fn watch_changes(&self) -> watch::Receiver<u64> {
         self.sessions.moving.watch()
     }
 }
 
-impl Store for Local {
+impl Store for LocalStore {
     fn create<'a>(
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> StoreFuture<'a, (SessionInfo, Appended)> {
+    ) -> StoreFuture<'a, (SessionInfo, AppendResult)> {
         self.commit.create(scope, new).boxed()
     }
 
-    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended> {
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, AppendResult> {
         async move {
             let session = self.sessions.session(key)?;
-            let mut request = self.commit.request(Ask::Append, batch);
+            let mut request = self.commit.prepare(WriteKind::Append, batch);
             self.commit.find_inherited(&session, &mut request)?;
-            self.commit.drive(&session, &mut request).await
+            self.commit.submit(&session, &mut request).await
         }
         .boxed()
     }
 
-    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo> {
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: SessionUpdate,
+    ) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
-            let change = change_of(change);
+            let change = to_log_change(change);
             let holds_fork = change.life.hold == Some(true) && session.origin.is_some();
             let _held = if holds_fork { Some(self.commit.holds.lock().await) } else { None };
-            if change.discards() {
+            if change.is_discard() {
                 self.commit.discard(&session, change).await?;
             } else {
-                self.commit.drive(&session, &mut self.commit.ask(Ask::Change(change))).await?;
+                self.commit
+                    .submit(&session, &mut self.commit.prepare_eventless(WriteKind::Change(change)))
+                    .await?;
             }
             let state = session.state();
             Ok(session.info(&state))
@@ -324,7 +332,7 @@ impl Store for Local {
     fn info<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
-            let state = session.visible()?;
+            let state = session.lock_visible()?;
             Ok(session.info(&state))
         }
         .boxed()
@@ -341,8 +349,8 @@ impl Store for Local {
         .boxed()
     }
 
-    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
-        self.upkeep.used(key).boxed()
+    fn use_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
+        self.upkeep.use_session(key).boxed()
     }
 
     fn family<'a>(&'a self, key: &'a SessionKey, limit: usize) -> StoreFuture<'a, Family> {
@@ -353,11 +361,11 @@ impl Store for Local {
         .boxed()
     }
 
-    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed> {
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, ListingPage> {
         async move { Ok(self.sessions.list(scope, &listing).await) }.boxed()
     }
 
-    fn note<'a>(
+    fn write_note<'a>(
         &'a self,
         key: &'a SessionKey,
         fence: Option<Fence>,
@@ -366,15 +374,15 @@ impl Store for Local {
         async move {
             let session = self.sessions.session(key)?;
             let batch = Batch { fence, note: Some(note), ..Batch::default() };
-            let mut request = self.commit.request(Ask::Append, batch);
-            self.commit.drive(&session, &mut request).await?;
+            let mut request = self.commit.prepare(WriteKind::Append, batch);
+            self.commit.submit(&session, &mut request).await?;
             let state = session.state();
             Ok(session.info(&state))
         }
         .boxed()
     }
 
-    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>> {
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: NotesQuery) -> StoreFuture<'a, Vec<Note>> {
         async move {
             let session = self.sessions.session(key)?;
             self.segments.notes(&session, wanted)
@@ -386,11 +394,11 @@ impl Store for Local {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> StoreFuture<'a, (Lease, SessionInfo)> {
+    ) -> StoreFuture<'a, (SessionLease, SessionInfo)> {
         async move {
             let session = self.sessions.session(key)?;
-            let mut request = self.commit.ask(Ask::Lease(call));
-            self.commit.drive(&session, &mut request).await?;
+            let mut request = self.commit.prepare_eventless(WriteKind::Lease(call));
+            self.commit.submit(&session, &mut request).await?;
             let state = session.state();
             let info = session.info(&state);
             let lease = request.lease.expect("a request for a lease is decided with one");
@@ -399,23 +407,24 @@ impl Store for Local {
         .boxed()
     }
 
-    fn unfinished<'a>(
+    fn list_unfinished<'a>(
         &'a self,
         scope: &'a Scope,
         workspace: Option<&'a str>,
         limit: usize,
     ) -> StoreFuture<'a, Vec<SessionInfo>> {
-        async move { Ok(blocking(|| self.segments.unfinished(scope, workspace, limit))) }.boxed()
+        async move { Ok(run_blocking(|| self.segments.list_unfinished(scope, workspace, limit))) }
+            .boxed()
     }
 
-    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
-        async move { Ok(blocking(|| self.segments.unmarked(since, limit))) }.boxed()
+    fn list_unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
+        async move { Ok(run_blocking(|| self.segments.list_unmarked(since, limit))) }.boxed()
     }
 
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice> {
+    fn read<'a>(&'a self, key: &'a SessionKey, read: ReadRequest) -> StoreFuture<'a, Slice> {
         async move {
             let session = self.sessions.session(key)?;
-            self.segments.slice(&session, &read)
+            self.segments.read_slice(&session, &read)
         }
         .boxed()
     }
@@ -435,7 +444,7 @@ impl Store for Local {
     fn find_time<'a>(&'a self, key: &'a SessionKey, time: Timestamp) -> StoreFuture<'a, Position> {
         async move {
             let session = self.sessions.session(key)?;
-            blocking(|| self.segments.find_time(&session, time))
+            run_blocking(|| self.segments.find_time(&session, time))
         }
         .boxed()
     }
@@ -443,7 +452,7 @@ impl Store for Local {
     fn watch<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Watch> {
         async move {
             let session = self.sessions.session(key)?;
-            drop(session.visible()?);
+            drop(session.lock_visible()?);
             Ok(session.subscribe())
         }
         .boxed()
@@ -453,16 +462,16 @@ impl Store for Local {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> StoreFuture<'a, Verified> {
+    ) -> StoreFuture<'a, VerifyResult> {
         async move {
-            let mut verified = Verified::default();
+            let mut verified = VerifyResult::default();
             match session {
                 None => self.verify_scope(scope, &mut verified)?,
                 Some(id) => {
                     let key = SessionKey { scope: scope.clone(), session: id.clone() };
                     let one = self.sessions.session(&key)?;
-                    drop(one.visible()?);
-                    blocking(|| self.segments.verify_session(&one, &mut verified, None))?;
+                    drop(one.lock_visible()?);
+                    run_blocking(|| self.segments.verify_session(&one, &mut verified, None))?;
                 }
             }
             Ok(verified)
@@ -473,11 +482,11 @@ impl Store for Local {
     fn verify_head<'a>(
         &'a self,
         key: &'a SessionKey,
-        expected: Receipt,
-    ) -> StoreFuture<'a, (Verified, Head)> {
+        expected: ChainReceipt,
+    ) -> StoreFuture<'a, (VerifyResult, ReceiptState)> {
         async move {
             let session = self.sessions.session(key)?;
-            blocking(|| self.segments.verify_head(&session, expected))
+            run_blocking(|| self.segments.verify_head(&session, expected))
         }
         .boxed()
     }
@@ -503,42 +512,46 @@ impl Store for Local {
     }
 
     fn name_hash(&self, content: &[u8]) -> [u8; 32] {
-        self.context.keys.names().hash(content)
+        self.context.keys.name_key().hash(content)
     }
 
     fn lifetimes(&self) -> Lifetimes {
         self.context.options.lifetimes
     }
 
-    fn counted(&self) -> Timestamp {
-        self.context.counted()
+    fn counted_time(&self) -> Timestamp {
+        self.context.counted_time()
     }
 
-    fn sweep(&self) -> StoreFuture<'_, Swept> {
+    fn sweep(&self) -> StoreFuture<'_, SweepResult> {
         self.upkeep.sweep().boxed()
     }
 
-    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>> {
-        async move { Ok(blocking(|| self.upkeep.aging(scope, limit))) }.boxed()
+    fn list_aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<ExpiringSession>> {
+        async move { Ok(run_blocking(|| self.upkeep.list_aging(scope, limit))) }.boxed()
     }
 
     fn usage<'a>(&'a self, tenant: &'a TenantId, but: &'a UserId) -> StoreFuture<'a, TenantUsage> {
-        async move { Ok(blocking(|| self.upkeep.usage(tenant, but))) }.boxed()
+        async move { Ok(run_blocking(|| self.upkeep.usage(tenant, but))) }.boxed()
     }
 
     fn health(&self) -> Health {
         let health = self.sessions.journal.health();
-        let lacks = self.sessions.missing().filter(|_| health == Health::Ready);
+        let lacks = self.sessions.shortage().filter(|_| health == Health::Ready);
         lacks.map_or(health, Health::Full)
     }
 
-    fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        self.removal.with_room(make)
+    fn with_reserved_space(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
+        self.removal.with_reserved_space(make)
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
-            blocking(|| {
+            run_blocking(|| {
                 // A running repair ends first, and a later one finds the store closed. The scrub
                 // thread takes this lock, too, so it is released before threads are joined.
                 let turn = self.upkeep.repairing.lock();
@@ -559,16 +572,16 @@ mod tests {
     use super::*;
     use crate::{
         event::{EventType, NewEvent, Origin, Range},
-        store::Fill,
+        store::FillDirection,
     };
 
     #[tokio::test]
     async fn an_erasure_or_redaction_clears_the_read_cache() {
         for erases in [false, true] {
-            let options = Options { background: false, ..Options::default() };
+            let options = StoreOptions { background: false, ..StoreOptions::default() };
             let home = tempfile::tempdir().unwrap();
-            let env = Env::real(home.path()).unwrap();
-            let store = Local::open_local(&env, options).unwrap();
+            let env = Env::open(home.path()).unwrap();
+            let store = LocalStore::open_local(&env, options).unwrap();
             let id = EventId::new("e").unwrap();
             let event = NewEvent {
                 id: Some(id.clone()),
@@ -582,11 +595,11 @@ mod tests {
             let new = NewSession { events, ..NewSession::default() };
             let key = store.create(&Scope::local(), new).await.unwrap().0.key;
             store.flush().unwrap();
-            let read = Read {
+            let read = ReadRequest {
                 range: Range::new(Position::ZERO, Position(1)),
                 events_max: 1,
                 bytes_max: 1,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: false,
             };
             assert_eq!(store.read(&key, read).await.unwrap().events.len(), 1);

@@ -81,7 +81,7 @@ pub fn inspect(file: &dyn File) -> io::Result<Inspection> {
             ],
         ),
     };
-    let frames = found.frames.into_iter().map(inspection_line).collect();
+    let frames = found.frames.into_iter().map(to_inspection_line).collect();
     Ok(Inspection { kind, header, frames, end: found.end, rest: found.rest })
 }
 
@@ -92,7 +92,7 @@ pub type Versioned = (String, &'static str, io::Result<(u64, u32)>);
 /// Returns the existing files of a data directory without frames, each with the format version in
 /// its header.
 #[must_use]
-pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
+pub fn list_versions(storage: &dyn Storage) -> Vec<Versioned> {
     let settled = (0..2).map(|slot| (settled_path(slot), "settled"));
     let keys = (0..2).map(|file| (keys_path(file), "keys"));
     let version = |path: &str| {
@@ -116,7 +116,7 @@ pub fn versions(storage: &dyn Storage) -> Vec<Versioned> {
         .collect()
 }
 
-fn inspection_line(found: log_inspect::InspectedFrame) -> InspectionLine {
+fn to_inspection_line(found: log_inspect::InspectedFrame) -> InspectionLine {
     let header = found.header;
     let kind = match (&found.fault, header.map(|header| header.kind)) {
         _ if found.cleared => "cleared",

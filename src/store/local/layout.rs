@@ -4,7 +4,7 @@ use std::io;
 
 use super::options::OpenError;
 use crate::{
-    env::{Env, File, unreadable},
+    env::{Env, File, is_unreadable},
     log::{FORMAT, Fault, StoreFile, journal},
 };
 
@@ -48,7 +48,7 @@ pub(super) fn open_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> O
 }
 
 /// Reads `STORE`, if it exists.
-pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
+pub(super) fn read_store_file(env: &Env) -> Result<Option<StoreFile>, OpenError> {
     let file = match env.storage.open_read(STORE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(open_error("opening STORE"))?,
@@ -67,10 +67,12 @@ pub(super) fn known(env: &Env) -> Result<Option<StoreFile>, OpenError> {
 
 /// Syncs the directories. The previous owner may have been killed between creating a name and
 /// syncing it, and acknowledgements of this start depend on these names.
-pub(super) fn sync_names(env: &Env) -> io::Result<()> {
+pub(super) fn sync_directories(env: &Env) -> io::Result<()> {
     let keys = env.keys.is_some().then_some(KEYS);
     // An incomplete file of a killed start has keys that may be destroyed later.
-    (0..2).filter(|_| keys.is_some()).try_for_each(|file| remove_begun(env, &keys_path(file)))?;
+    (0..2)
+        .filter(|_| keys.is_some())
+        .try_for_each(|file| remove_incomplete(env, &keys_path(file)))?;
     let mut directories = ["", JOURNAL, SETTLED].into_iter().chain(keys);
     directories.try_for_each(|directory| env.storage.sync_dir(directory))
 }
@@ -83,7 +85,7 @@ pub(super) fn replace(
 ) -> io::Result<()> {
     let storage = &env.storage;
     let fresh = format!("{path}.new");
-    let made = remove_begun(env, path).and_then(|()| {
+    let made = remove_incomplete(env, path).and_then(|()| {
         let file = storage.create(&fresh)?;
         write(&*file)?;
         file.sync()?;
@@ -97,7 +99,7 @@ pub(super) fn replace(
 }
 
 /// Removes the incomplete new version of a file.
-fn remove_begun(env: &Env, path: &str) -> io::Result<()> {
+fn remove_incomplete(env: &Env, path: &str) -> io::Result<()> {
     match env.storage.remove(&format!("{path}.new")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
@@ -137,13 +139,13 @@ pub(super) fn quarantine(env: &Env, name: &str, bytes: &[u8], reason: &str) {
 }
 
 /// Returns the names of the copies in `quarantine/`; none if they cannot be listed.
-pub(super) fn quarantined(env: &Env) -> Vec<String> {
+pub(super) fn list_quarantined(env: &Env) -> Vec<String> {
     let copies = env.storage.list(QUARANTINE).unwrap_or_default().into_iter();
     let named = |name: &String| !name.ends_with(".reason") && !name.ends_with(".new");
     copies.map(|copy| copy.name).filter(named).collect()
 }
 
 /// Returns true if the error concerns that file alone: it is missing, or the device cannot read it.
-pub(super) fn is_of_the_file(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || unreadable(error)
+pub(super) fn concerns_one_file(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || is_unreadable(error)
 }

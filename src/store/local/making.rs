@@ -5,22 +5,22 @@ use std::io;
 use super::{
     keys,
     layout::{
-        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, known,
-        open_error, replace, settled_path,
+        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, open_error,
+        read_store_file, replace, settled_path,
     },
     options::OpenError,
 };
 use crate::{
     env::Env,
     log::{
-        Cipher, Delta, Encryptor, SETTLED_AT, StoreFile, StoreKeys, encode_delta, keyring::Master,
-        settled_header,
+        Cipher, Delta, Encryptor, SETTLED_AT, StoreFile, StoreKeys, encode_delta,
+        keyring::MasterKey, settled_header,
     },
 };
 
 /// Reads `STORE`, or creates a store in an empty directory. Also returns whether the directory has
 /// a directory of derived files.
-pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
+pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(open_error("listing the data directory"))?;
     if names.iter().any(|entry| entry.name == BACKUP) {
@@ -41,24 +41,24 @@ pub(super) fn identify(env: &Env) -> Result<(StoreFile, bool), OpenError> {
                 return Err(OpenError::Damaged { what });
             }
         }
-        return Ok((make(env).map_err(open_error("making a new store"))?, derived));
+        return Ok((create_store(env).map_err(open_error("making a new store"))?, derived));
     }
-    let store = known(env)?;
+    let store = read_store_file(env)?;
     let store = store.ok_or_else(|| OpenError::Damaged { what: "STORE is gone".to_owned() })?;
     Ok((store, derived))
 }
 
 /// Creates directories and both settled files, then `STORE`: until its rename is durable the store
 /// does not exist, and the next start creates it again.
-fn make(env: &Env) -> io::Result<StoreFile> {
+fn create_store(env: &Env) -> io::Result<StoreFile> {
     let storage = &env.storage;
     let (id, created_at) = (env.random(), env.clock.now().0);
     for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
         storage.create_dir(directory)?;
     }
-    let store = StoreFile { id, created_at, keys: keys::make(env, id, created_at)? };
-    let cipher = own_cipher(env, &store);
-    let nonce = || env.secret();
+    let store = StoreFile { id, created_at, keys: keys::create_files(env, id, created_at)? };
+    let cipher = unwrap_store_cipher(env, &store);
+    let nonce = || env.random_secret();
     let encryptor = cipher.as_ref().map(|cipher| Encryptor { cipher, nonce: &nonce });
     for slot in 0..2 {
         let salt = u64::from_le_bytes(env.random());
@@ -85,8 +85,8 @@ fn make(env: &Env) -> io::Result<StoreFile> {
 }
 
 /// Unwraps the store's own key with its current master key.
-fn own_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
+fn unwrap_store_cipher(env: &Env, store: &StoreFile) -> Option<Cipher> {
     let (given, StoreKeys { current, .. }) = (env.keys.as_ref()?, store.keys.as_ref()?);
-    let own = Master::new(given.current.bytes()).unwrap_own(store.id, store.created_at, current);
+    let own = MasterKey::new(given.current.bytes()).unwrap_own(store.id, store.created_at, current);
     Some(own.ok()?.cipher())
 }

@@ -69,7 +69,6 @@ mod rank {
     pub(super) const LAST_ROUND: Rank = Rank(150, "journal.last");
     /// The state of one session; a thread never locks two.
     pub(super) const STATE: Rank = Rank(160, "state of a session");
-    /// The queue of the journal.
     pub(super) const QUEUE: Rank = Rank(170, "journal.queue");
     /// Sessions whose files are open.
     pub(super) const IN_USE: Rank = Rank(180, "sessions.in_use");
@@ -87,8 +86,8 @@ mod rank {
     pub(super) const LAST: Rank = Rank::LAST;
 }
 
-pub use engine::Local;
-pub use inspect::{Inspection, InspectionLine, Versioned, inspect, versions};
+pub use engine::LocalStore;
+pub use inspect::{Inspection, InspectionLine, Versioned, inspect, list_versions};
 pub use keys::rotate::{key_ids, key_report};
-pub use options::{KeyProblem, OpenError, Options};
-pub use vault::{Incoming, NoBackup, Restored, check_backup, is_vacant, restore};
+pub use options::{KeyProblem, OpenError, StoreOptions};
+pub use vault::{BackupError, BackupWriter, RestoredBackup, check_backup, is_vacant, restore};

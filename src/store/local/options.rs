@@ -7,7 +7,7 @@ use crate::store::{KeyId, Lifetimes};
 
 /// Options of an operator. The defaults suit a laptop and a server alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// Size of one journal file in bytes; default 32 MiB, at least 32 KiB (tests).
     pub journal_file_bytes: u64,
     /// Journal bytes that may be unflushed; default 256 MiB.
@@ -26,11 +26,11 @@ pub struct Options {
     pub compression: bool,
     /// Lifetimes of sessions.
     pub lifetimes: Lifetimes,
-    /// True to flush and write watermarks from background threads; tests do both by hand.
+    /// True to flush and write watermarks from background threads; tests call both.
     pub background: bool,
 }
 
-impl Default for Options {
+impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             journal_file_bytes: 32 << 20,
@@ -75,7 +75,7 @@ pub enum OpenError {
     /// The keys given are not those it needs.
     #[error("{problem}")]
     Key {
-        /// Problem with the keys.
+        /// Problem of the keys.
         problem: KeyProblem,
     },
     /// Error of the file system.

@@ -8,37 +8,37 @@ use bytes::Bytes;
 
 use super::{
     catalogue::ByHash,
-    journal::recover::{Lost, NamedFrame, Recovered},
+    journal::recover::{LostRecords, NamedFrame, RecoveredJournal},
     keys::EngineKeys,
     layout::SEGMENTS,
-    session::Session,
+    session::LoadedSession,
 };
 use crate::{
     env::Env,
     event::{Lsn, Position},
     log::{
-        Chain, Control, Frame, FrameKind,
-        frame::payload_fits,
+        ChainValue, Control, Frame, FrameKind,
+        frame::payload_matches_checksum,
         scan::{ScanPiece, walk_file},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
 };
 
 /// Position and chains of a session between two frames.
-type Stand = (Position, Chain, Chain);
+type ChainState = (Position, ChainValue, ChainValue);
 
 /// Replaces lost frames by copies found in segments, and removes the recovered losses.
 pub(super) fn recover_lost(
     env: &Env,
     (store, keys): ([u8; 16], &EngineKeys),
     known: &ByHash,
-    recovered: &mut Recovered,
+    recovered: &mut RecoveredJournal,
 ) {
     if recovered.lost.is_empty() {
         return;
     }
     let mut copies = BTreeMap::new();
-    for directory in directories(env, &recovered.lost) {
+    for directory in directories_to_search(env, &recovered.lost) {
         // A name only in the page cache would not survive a power loss.
         let durable = |directory: &str| env.storage.sync_dir(directory).is_ok();
         if !durable(SEGMENTS) || !durable(&directory) {
@@ -56,18 +56,19 @@ pub(super) fn recover_lost(
         let session = known.get(&frame.header.session);
         if session.is_some_and(|session| to.0 <= session.state().entry.end_lsn) {
             // The flush was ahead of the settled location: this frame is not lost.
-            recovered.add_whole(from, to);
+            recovered.add_whole_frame(from, to);
         } else if chains_fit(known, keys, recovered, &frame) {
-            recovered.add_whole(from, to);
+            recovered.add_whole_frame(from, to);
             recovered.frames.insert(lsn, frame);
         }
     }
-    recovered.forget_covered();
+    recovered.remove_replaced_losses();
 }
 
 /// Returns the directories that may have copies: those of the named sessions' segments, or all.
-fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
-    let named = |lost: &Lost| lost.named.map(|named| segment::directory(named.header.session));
+fn directories_to_search(env: &Env, lost: &[LostRecords]) -> Vec<String> {
+    let named =
+        |lost: &LostRecords| lost.named.map(|named| segment::directory(named.header.session));
     let mut directories: Vec<String> = lost.iter().filter_map(named).collect();
     if lost.iter().any(|lost| lost.named.is_none()) {
         let all = env.storage.list(SEGMENTS).unwrap_or_default();
@@ -83,7 +84,7 @@ fn directories(env: &Env, lost: &[Lost]) -> Vec<String> {
 fn collect_copies(
     (env, store): (&Env, [u8; 16]),
     path: &str,
-    lost: &[Lost],
+    lost: &[LostRecords],
     copies: &mut BTreeMap<Lsn, Frame>,
 ) -> Option<()> {
     let file = env.storage.open_read(path).ok()?;
@@ -111,7 +112,7 @@ fn collect_copies(
 
 /// Returns true if a frame is the lost one: compares its numbers, and its bytes if the journal's
 /// header is known. An encrypted frame differs in each file: its decryption authenticates it.
-fn is_lost_frame(lost: &Lost, frame: &Frame) -> bool {
+fn is_lost_frame(lost: &LostRecords, frame: &Frame) -> bool {
     let header = &frame.header;
     match &lost.named {
         None => lost.from <= header.first_lsn && header.end_lsn() <= lost.to,
@@ -120,54 +121,59 @@ fn is_lost_frame(lost: &Lost, frame: &Frame) -> bool {
             place == (was.session, was.first_lsn, was.count, was.first_position)
                 && (header.chain, header.control_chain) == (was.chain, was.control_chain)
                 && (frame.header.encrypted.is_some()
-                    || payload_fits(*salt, &frame.payload, *checksum))
+                    || payload_matches_checksum(*salt, &frame.payload, *checksum))
         }
     }
 }
 
 /// Returns true if a frame's chains continue the frames before it and lead to the one after it.
-fn chains_fit(known: &ByHash, keys: &EngineKeys, recovered: &Recovered, frame: &Frame) -> bool {
+fn chains_fit(
+    known: &ByHash,
+    keys: &EngineKeys,
+    recovered: &RecoveredJournal,
+    frame: &Frame,
+) -> bool {
     let (session, lsn) = (frame.header.session, frame.header.first_lsn);
     let of_session = |other: &&Frame| other.header.session == session;
     let before = recovered.frames.range(..lsn).rev().map(|(_, frame)| frame).find(of_session);
     let stand = match (before, known.get(&session)) {
-        (Some(before), _) => end_of(keys, before),
+        (Some(before), _) => end_state(keys, before),
         (None, Some(known)) => Some(flushed_end(known)),
         (None, None) => state_before_creation(keys, frame),
     };
     let behind = recovered.frames.range(Lsn(lsn.0 + 1)..).map(|(_, frame)| frame).find(of_session);
-    let end = end_of(keys, frame);
-    let leads = behind.is_none_or(|behind| end == Some(begin_of(behind)));
-    stand == Some(begin_of(frame)) && end.is_some() && leads
+    let end = end_state(keys, frame);
+    let leads = behind.is_none_or(|behind| end == Some(start_state(behind)));
+    stand == Some(start_state(frame)) && end.is_some() && leads
 }
 
 /// Returns the position and chains of a session at its last flush.
-fn flushed_end(session: &Session) -> Stand {
+fn flushed_end(session: &LoadedSession) -> ChainState {
     let entry = &session.state().entry;
-    (Position(entry.tail), Chain(entry.chain), Chain(entry.control_chain))
+    (Position(entry.tail), ChainValue(entry.chain), ChainValue(entry.control_chain))
 }
 
 /// Returns the position and chains before a session's first frame, from the creation in it.
-fn state_before_creation(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
+fn state_before_creation(keys: &EngineKeys, frame: &Frame) -> Option<ChainState> {
     let session = frame.header.session;
-    let records = keys.decrypted(frame).ok()?.records().ok()?;
+    let records = keys.decrypt_frame(frame).ok()?.records().ok()?;
     let Control::Create(create) = records.first()?.1.to_control()? else { return None };
-    let (position, chain) = create.begin(session);
-    Some((position, chain, Chain::controls_of(session)))
+    let (position, chain) = create.start_point(session);
+    Some((position, chain, ChainValue::start_of_controls(session)))
 }
 
-fn begin_of(frame: &Frame) -> Stand {
+fn start_state(frame: &Frame) -> ChainState {
     (frame.header.first_position, frame.header.chain, frame.header.control_chain)
 }
 
-fn end_of(keys: &EngineKeys, frame: &Frame) -> Option<Stand> {
-    let (mut position, mut chain, mut control_chain) = begin_of(frame);
-    for (lsn, record) in keys.decrypted(frame).ok()?.records().ok()? {
+fn end_state(keys: &EngineKeys, frame: &Frame) -> Option<ChainState> {
+    let (mut position, mut chain, mut control_chain) = start_state(frame);
+    for (lsn, record) in keys.decrypt_frame(frame).ok()?.records().ok()? {
         if record.is_event() {
-            chain = chain.after(position.0, &record);
+            chain = chain.with_record(position.0, &record);
             position = position.plus(1);
         } else {
-            control_chain = control_chain.after(lsn.0, &record);
+            control_chain = control_chain.with_record(lsn.0, &record);
         }
     }
     Some((position, chain, control_chain))
@@ -181,9 +187,10 @@ mod tests {
     const PAYLOAD: [u8; 4000] = [b'x'; 4000];
 
     /// Writes an open segment with one frame of one event per number; returns its path.
-    fn segment_of(env: &Env, numbers: u64) -> String {
+    fn write_segment(env: &Env, numbers: u64) -> String {
         let session = SessionHash([7; 32]);
-        let (chain, control_chain) = (Chain::events_of(session), Chain::controls_of(session));
+        let (chain, control_chain) =
+            (ChainValue::start_of_events(session), ChainValue::start_of_controls(session));
         let header = SegmentHeader {
             store: [3; 16],
             salt: 11,
@@ -224,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn recovery_keeps_only_the_lost_frames_of_a_segment_in_memory() {
+    fn recovery_copies_only_the_lost_frames_of_a_segment_to_memory() {
         let home = tempfile::tempdir().unwrap();
-        let env = Env::real(home.path()).unwrap();
-        let path = segment_of(&env, 1_000);
-        let lost = Lost { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
+        let env = Env::open(home.path()).unwrap();
+        let path = write_segment(&env, 1_000);
+        let lost = LostRecords { from: Lsn(500), to: Lsn(502), named: None, what: String::new() };
         let mut copies = BTreeMap::new();
         collect_copies((&env, [3; 16]), &path, &[lost], &mut copies).expect("it is a segment");
         assert_eq!(copies.keys().collect::<Vec<_>>(), [&Lsn(500), &Lsn(501)]);

@@ -6,21 +6,21 @@
 use std::{collections::BTreeSet, io, time::Duration};
 
 use super::{
-    engine::Local,
+    engine::LocalStore,
     layout::{
         self, BACKUP, JOURNAL, KEYS, PROBE, QUARANTINE, RESERVE, RESTORING, SEGMENTS, SETTLED,
         STORE,
     },
     open,
-    options::{OpenError, Options},
+    options::{OpenError, StoreOptions},
 };
 use crate::{
     env::{Env, File, LOCK_FILE, Storage},
     log::{
         journal::read,
-        manifest::{BackupFile, Hashing, Manifest, NoManifest},
+        manifest::{BackupFile, FileHasher, Manifest, ManifestError},
     },
-    store::{Backup, Verified},
+    store::{BackupInfo, VerifyResult},
 };
 
 /// Maximum bytes of `BACKUP` that are read: some millions of files.
@@ -30,13 +30,13 @@ const COPY_BYTES: u64 = 1 << 20;
 
 /// Reason why a backup was not made or not restored.
 #[derive(Debug, thiserror::Error)]
-pub enum NoBackup {
+pub enum BackupError {
     /// The directory has no backup.
     #[error("there is no file BACKUP in it: it is no backup")]
     Absent,
     /// The manifest is incomplete, damaged or of another kind.
     #[error("{0}")]
-    Manifest(#[from] NoManifest),
+    Manifest(#[from] ManifestError),
     /// A file of the backup is missing or was changed.
     #[error("the backup is damaged: {path} is missing or not what it was when it was made")]
     Damaged {
@@ -73,17 +73,17 @@ pub enum NoBackup {
 
 /// Result of a restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Restored {
+pub struct RestoredBackup {
     /// Manifest of the backup.
     pub manifest: Manifest,
     /// Result of reading everything back.
-    pub verified: Verified,
+    pub verified: VerifyResult,
     /// True if the remains of an interrupted restore were removed first.
     pub repeated: bool,
 }
 
-fn io_error(path: &str) -> impl Fn(io::Error) -> NoBackup + '_ {
-    |source| NoBackup::Io { path: path.to_owned(), source }
+fn io_error(path: &str) -> impl Fn(io::Error) -> BackupError + '_ {
+    |source| BackupError::Io { path: path.to_owned(), source }
 }
 
 /// Returns true if a directory and those below it have no file.
@@ -115,20 +115,20 @@ fn join_path(directory: &str, name: &str) -> String {
 }
 
 /// Checks that a file of a store may have this path, which comes from an untrusted source.
-fn check_path(path: &str) -> Result<(), NoBackup> {
+fn check_path(path: &str) -> Result<(), BackupError> {
     let known = match path.split_once('/') {
         None => path == STORE,
         Some((directory, _)) => [JOURNAL, SETTLED, KEYS, SEGMENTS].contains(&directory),
     };
-    if known { Ok(()) } else { Err(NoBackup::Strange { path: path.to_owned() }) }
+    if known { Ok(()) } else { Err(BackupError::Strange { path: path.to_owned() }) }
 }
 
 /// Creates a file, and its parent directories that are not in `made`.
-fn create(
+fn create_file(
     storage: &dyn Storage,
     made: &mut BTreeSet<String>,
     path: &str,
-) -> Result<Box<dyn File>, NoBackup> {
+) -> Result<Box<dyn File>, BackupError> {
     check_path(path)?;
     for (end, _) in path.match_indices('/') {
         let directory = path.get(..end).unwrap_or_default();
@@ -140,24 +140,24 @@ fn create(
 }
 
 /// Backup that is being written.
-pub struct Incoming {
+pub struct BackupWriter {
     outer: Env,
     inner: Env,
     made: BTreeSet<String>,
     /// File that is being written.
-    current: Option<(String, Box<dyn File>, Hashing)>,
+    current: Option<(String, Box<dyn File>, FileHasher)>,
     manifest: Manifest,
 }
 
-impl Incoming {
+impl BackupWriter {
     /// Starts a backup in a directory without files; `inner` is the directory below it for the
     /// store's files. The backup is incomplete until it is sealed.
     ///
     /// # Errors
-    /// [`NoBackup::Occupied`], or errors of the file system.
-    pub fn begin(outer: &Env, inner: &Env) -> Result<Self, NoBackup> {
+    /// [`BackupError::Occupied`], or errors of the file system.
+    pub fn begin(outer: &Env, inner: &Env) -> Result<Self, BackupError> {
         if !is_vacant(outer).map_err(io_error("."))? {
-            return Err(NoBackup::Occupied);
+            return Err(BackupError::Occupied);
         }
         let begun = Manifest::placeholder();
         layout::replace(outer, BACKUP, &mut |file| file.write_at(0, begun.as_bytes()))
@@ -174,21 +174,21 @@ impl Incoming {
     /// Writes the next part of a file.
     ///
     /// # Errors
-    /// [`NoBackup::Strange`] for an invalid path, or errors of the file system.
-    pub fn take(&mut self, path: &str, bytes: &[u8]) -> Result<(), NoBackup> {
+    /// [`BackupError::Strange`] for an invalid path, or errors of the file system.
+    pub fn write_part(&mut self, path: &str, bytes: &[u8]) -> Result<(), BackupError> {
         if self.current.as_ref().is_none_or(|(current, ..)| current != path) {
-            self.end_file();
-            let file = create(&*self.inner.storage, &mut self.made, path)?;
-            self.current = Some((path.to_owned(), file, Hashing::default()));
+            self.finish_file();
+            let file = create_file(&*self.inner.storage, &mut self.made, path)?;
+            self.current = Some((path.to_owned(), file, FileHasher::default()));
         }
         if let Some((_, file, hashing)) = &mut self.current {
             file.write_at(hashing.bytes(), bytes).map_err(io_error(path))?;
-            hashing.take(bytes);
+            hashing.update(bytes);
         }
         Ok(())
     }
 
-    fn end_file(&mut self) {
+    fn finish_file(&mut self) {
         if let Some((path, _, hashing)) = self.current.take() {
             self.manifest.files.push(hashing.entry(&path));
         }
@@ -198,9 +198,9 @@ impl Incoming {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn end(&mut self, backup: &Backup) -> Result<(), NoBackup> {
-        self.end_file();
-        let Backup { store, at: moment, sessions, key, .. } = backup;
+    pub fn finish_parts(&mut self, backup: &BackupInfo) -> Result<(), BackupError> {
+        self.finish_file();
+        let BackupInfo { store, at: moment, sessions, key, .. } = backup;
         let files = std::mem::take(&mut self.manifest.files);
         let key = key.map(crate::event::KeyId);
         self.manifest = Manifest { store: *store, at: moment.0, sessions: *sessions, key, files };
@@ -211,7 +211,7 @@ impl Incoming {
     ///
     /// # Errors
     /// Errors of the file system.
-    pub fn seal(self) -> Result<Manifest, NoBackup> {
+    pub fn seal(self) -> Result<Manifest, BackupError> {
         let text = self.manifest.encode();
         layout::replace(&self.outer, BACKUP, &mut |file| file.write_at(0, text.as_bytes()))
             .map_err(io_error(BACKUP))?;
@@ -220,47 +220,50 @@ impl Incoming {
 }
 
 /// Disables background work in the options.
-fn without_background(options: Options) -> Options {
-    Options { scrub_every: Duration::ZERO, background: false, ..options }
+fn without_background(options: StoreOptions) -> StoreOptions {
+    StoreOptions { scrub_every: Duration::ZERO, background: false, ..options }
 }
 
-fn read_back(store: &Local) -> Result<Verified, NoBackup> {
-    store.verify_all().map_err(|error| NoBackup::Unread { what: error.to_string() })
+fn verify_store(store: &LocalStore) -> Result<VerifyResult, BackupError> {
+    store.verify_all().map_err(|error| BackupError::Unread { what: error.to_string() })
 }
 
 /// Opens the store in a backup, as a start would, and verifies all of it; changes no file of it.
 ///
 /// # Errors
 /// The reason why it does not open.
-pub fn check_backup(inner: &Env, options: Options) -> Result<Verified, NoBackup> {
-    let store = Local::open_local(inner, without_background(options))?;
-    let verified = read_back(&store);
+pub fn check_backup(inner: &Env, options: StoreOptions) -> Result<VerifyResult, BackupError> {
+    let store = LocalStore::open_local(inner, without_background(options))?;
+    let verified = verify_store(&store);
     drop(store);
     // The lock file is not part of the backup: a restored store creates its own.
     let _ = inner.storage.remove(LOCK_FILE);
     verified
 }
 
-/// Reads the manifest of a backup.
-fn manifest(outer: &Env) -> Result<Manifest, NoBackup> {
+fn read_manifest(outer: &Env) -> Result<Manifest, BackupError> {
     let file = match outer.storage.open_read(BACKUP) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(NoBackup::Absent),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(BackupError::Absent),
         file => file.map_err(io_error(BACKUP))?,
     };
-    let bytes = read(&*file, 0, MANIFEST_BYTES_MAX).map_err(|_| NoManifest::Damaged)?;
-    let text = std::str::from_utf8(&bytes).map_err(|_| NoManifest::Damaged)?;
+    let bytes = read(&*file, 0, MANIFEST_BYTES_MAX).map_err(|_| ManifestError::Damaged)?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| ManifestError::Damaged)?;
     Ok(Manifest::decode(text)?)
 }
 
 /// Consumer of pieces of a file, each with its byte offset.
-type TakePiece<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), NoBackup>;
+type PieceVisitor<'a> = &'a mut dyn FnMut(u64, &[u8]) -> Result<(), BackupError>;
 
-/// Passes a file of a backup to `take`, piece by piece; fails if it differs from the manifest.
-fn each_piece(inner: &Env, kept: &BackupFile, take: TakePiece<'_>) -> Result<(), NoBackup> {
+/// Passes a file of a backup to `visit`, piece by piece; fails if it differs from the manifest.
+fn for_each_piece(
+    inner: &Env,
+    kept: &BackupFile,
+    visit: PieceVisitor<'_>,
+) -> Result<(), BackupError> {
     check_path(&kept.path)?;
-    let damaged = || NoBackup::Damaged { path: kept.path.clone() };
+    let damaged = || BackupError::Damaged { path: kept.path.clone() };
     let file = inner.storage.open_read(&kept.path).map_err(|_| damaged())?;
-    let mut hashing = Hashing::default();
+    let mut hashing = FileHasher::default();
     while hashing.bytes() < kept.bytes {
         let from = hashing.bytes();
         let to = kept.bytes.min(from + COPY_BYTES);
@@ -268,8 +271,8 @@ fn each_piece(inner: &Env, kept: &BackupFile, take: TakePiece<'_>) -> Result<(),
         if bytes.len() as u64 != to - from {
             return Err(damaged());
         }
-        hashing.take(&bytes);
-        take(from, &bytes)?;
+        hashing.update(&bytes);
+        visit(from, &bytes)?;
     }
     let whole = file.len().is_ok_and(|length| length == kept.bytes);
     if whole && hashing.entry(&kept.path) == *kept { Ok(()) } else { Err(damaged()) }
@@ -285,58 +288,58 @@ pub async fn restore(
     outer: &Env,
     inner: &Env,
     to: &Env,
-    options: Options,
+    options: StoreOptions,
     progress: &mut (dyn FnMut(u64, u64) + Send),
-) -> Result<Restored, NoBackup> {
-    let manifest = manifest(outer)?;
+) -> Result<RestoredBackup, BackupError> {
+    let manifest = read_manifest(outer)?;
     is_restore_interrupted(to)?;
-    for kept in manifest.files.iter().filter(is_store) {
-        each_piece(inner, kept, &mut |_, _| Ok(()))?;
+    for kept in manifest.files.iter().filter(is_store_file) {
+        for_each_piece(inner, kept, &mut |_, _| Ok(()))?;
     }
-    Local::check_keys(&inner.clone().with_keys(to.keys.clone()))?;
+    LocalStore::check_keys(&inner.clone().with_keys(to.keys.clone()))?;
     let total = manifest.files.iter().map(|kept| 2 * kept.bytes).sum();
     let mut done = 0;
-    let mut told = |bytes: u64| {
+    let mut advance = |bytes: u64| {
         done += bytes;
         progress(done, total);
     };
     for kept in &manifest.files {
-        each_piece(inner, kept, &mut |_, bytes| {
-            told(bytes.len() as u64);
+        for_each_piece(inner, kept, &mut |_, bytes| {
+            advance(bytes.len() as u64);
             Ok(())
         })?;
     }
-    let _lock = open::take_lock(to)?;
+    let _lock = open::acquire_lock(to)?;
     // Reading the backup took long: another process may have created a store meanwhile.
     let repeated = is_restore_interrupted(to)?;
-    let begun = begin(to).and_then(|()| copy(inner, to, &manifest, &mut told));
+    let begun = begin_restore(to).and_then(|()| copy_files(inner, to, &manifest, &mut advance));
     let made = match begun {
         Ok(()) => finish_restore(inner, to, options, &manifest).await,
         Err(error) => Err(error),
     };
-    if made.is_err() && clear(to).is_ok() {
+    if made.is_err() && remove_files(to).is_ok() {
         let _ = to.storage.remove(RESTORING);
         let _ = to.storage.remove(LOCK_FILE);
     }
-    Ok(Restored { verified: made?, manifest, repeated })
+    Ok(RestoredBackup { verified: made?, manifest, repeated })
 }
 
 /// Returns true if a restore was interrupted, false for an empty directory; else fails.
-fn is_restore_interrupted(to: &Env) -> Result<bool, NoBackup> {
+fn is_restore_interrupted(to: &Env) -> Result<bool, BackupError> {
     let (mut begun, mut left) = (false, false);
     let foreign = has_file(to, &mut |path| {
         begun |= path == RESTORING;
         left |= path != LOCK_FILE && !path.starts_with(RESTORING);
-        !is_of_a_restore(path)
+        !may_be_restore_file(path)
     });
     match foreign.map_err(io_error("."))? || (left && !begun) {
-        true => Err(NoBackup::Occupied),
+        true => Err(BackupError::Occupied),
         false => Ok(begun),
     }
 }
 
 /// Returns true if a restore, or an owner that refused to open its result, may have made the file.
-fn is_of_a_restore(path: &str) -> bool {
+fn may_be_restore_file(path: &str) -> bool {
     let files = [STORE, LOCK_FILE, RESTORING, RESERVE, PROBE, "owner"];
     let directories = [JOURNAL, SETTLED, KEYS, SEGMENTS, QUARANTINE];
     let first = path.split(['/', '.']).next().unwrap_or_default();
@@ -344,42 +347,41 @@ fn is_of_a_restore(path: &str) -> bool {
 }
 
 /// Marks durably that a restore is running, and removes the files of an interrupted one.
-fn begin(to: &Env) -> Result<(), NoBackup> {
-    let said = b"A backup is being restored into this directory: it is no store yet.\n";
-    layout::replace(to, RESTORING, &mut |file| file.write_at(0, said))
+fn begin_restore(to: &Env) -> Result<(), BackupError> {
+    let text = b"A backup is being restored into this directory: it is no store yet.\n";
+    layout::replace(to, RESTORING, &mut |file| file.write_at(0, text))
         .map_err(io_error(RESTORING))?;
-    clear(to).map_err(io_error("."))
+    remove_files(to).map_err(io_error("."))
 }
 
-fn is_store(kept: &&BackupFile) -> bool {
+fn is_store_file(kept: &&BackupFile) -> bool {
     kept.path == STORE
 }
 
-/// Copies one file of the backup.
-fn copy_one(
+fn copy_file(
     inner: &Env,
     to: &Env,
     made: &mut BTreeSet<String>,
     kept: &BackupFile,
-    told: &mut dyn FnMut(u64),
-) -> Result<(), NoBackup> {
-    let file = create(&*to.storage, made, &kept.path)?;
-    each_piece(inner, kept, &mut |from, bytes| {
-        told(bytes.len() as u64);
+    advance: &mut dyn FnMut(u64),
+) -> Result<(), BackupError> {
+    let file = create_file(&*to.storage, made, &kept.path)?;
+    for_each_piece(inner, kept, &mut |from, bytes| {
+        advance(bytes.len() as u64);
         file.write_at(from, bytes).map_err(io_error(&kept.path))
     })
 }
 
 /// Copies every file but `STORE`, durably.
-fn copy(
+fn copy_files(
     inner: &Env,
     to: &Env,
     manifest: &Manifest,
-    told: &mut dyn FnMut(u64),
-) -> Result<(), NoBackup> {
+    advance: &mut dyn FnMut(u64),
+) -> Result<(), BackupError> {
     let (storage, mut made) = (&*to.storage, BTreeSet::new());
-    let mut others = manifest.files.iter().filter(|kept| !is_store(kept));
-    others.try_for_each(|kept| copy_one(inner, to, &mut made, kept, told))?;
+    let mut others = manifest.files.iter().filter(|kept| !is_store_file(kept));
+    others.try_for_each(|kept| copy_file(inner, to, &mut made, kept, advance))?;
     for directory in [JOURNAL, SETTLED, SEGMENTS] {
         storage.create_dir(directory).map_err(io_error(directory))?;
     }
@@ -391,20 +393,21 @@ fn copy(
 async fn finish_restore(
     inner: &Env,
     to: &Env,
-    options: Options,
+    options: StoreOptions,
     manifest: &Manifest,
-) -> Result<Verified, NoBackup> {
-    let named = layout::known(inner)?;
-    let named = named.ok_or_else(|| NoBackup::Damaged { path: STORE.to_owned() })?;
-    let store = Local::with_lock(None, open::open(to, without_background(options), named, false)?);
-    let verified = read_back(&store)?;
+) -> Result<VerifyResult, BackupError> {
+    let named = layout::read_store_file(inner)?;
+    let named = named.ok_or_else(|| BackupError::Damaged { path: STORE.to_owned() })?;
+    let store =
+        LocalStore::from_parts(None, open::open(to, without_background(options), named, false)?);
+    let verified = verify_store(&store)?;
     let voided = store.commit.void_leases().await;
-    voided.map_err(|error| NoBackup::Unread { what: error.to_string() })?;
+    voided.map_err(|error| BackupError::Unread { what: error.to_string() })?;
     // Later writes to the store belong to a new start.
     store.upkeep.close();
     store.stop();
-    for kept in manifest.files.iter().filter(is_store) {
-        copy_one(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;
+    for kept in manifest.files.iter().filter(is_store_file) {
+        copy_file(inner, to, &mut BTreeSet::new(), kept, &mut |_| {})?;
     }
     to.storage.sync_all().map_err(io_error("."))?;
     to.storage
@@ -415,7 +418,7 @@ async fn finish_restore(
 }
 
 /// Removes every file but `RESTORING` and the lock, durably; continues after errors.
-fn clear(env: &Env) -> io::Result<()> {
+fn remove_files(env: &Env) -> io::Result<()> {
     let (mut removed, mut failed) = (false, None);
     has_file(env, &mut |path| {
         if path != LOCK_FILE && path != RESTORING {

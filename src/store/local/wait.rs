@@ -9,7 +9,7 @@ use super::rank;
 use crate::env::sync::{Condvar, Mutex};
 
 /// Runs a function that may block on the disk, without blocking other tasks of this thread.
-pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
+pub(super) fn run_blocking<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(run),
         _ => run(),
@@ -17,7 +17,7 @@ pub(super) fn blocking<T>(run: impl FnOnce() -> T) -> T {
 }
 
 /// Signal that wakes or ends a thread of the engine.
-pub(super) struct Signal {
+pub(super) struct ThreadSignal {
     state: Mutex<SignalState>,
     changed: Condvar,
 }
@@ -28,10 +28,9 @@ struct SignalState {
     stop: bool,
 }
 
-/// Outcome of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Waited {
-    /// The signal was given: there is work.
+pub(super) enum WaitOutcome {
+    /// The signal woke the thread: there is work.
     Woken,
     /// The time elapsed.
     Elapsed,
@@ -39,7 +38,7 @@ pub(super) enum Waited {
     Stopped,
 }
 
-impl Signal {
+impl ThreadSignal {
     pub(super) fn new() -> Self {
         Self { state: Mutex::new(rank::LAST, SignalState::default()), changed: Condvar::new() }
     }
@@ -60,30 +59,30 @@ impl Signal {
         self.state.lock().stop
     }
 
-    /// Waits until the time elapses or the signal is given; leaves the work pending.
-    pub(super) fn pause(&self, time: Duration) -> Waited {
+    /// Waits until the time elapses or the signal fires; leaves the work pending.
+    pub(super) fn pause(&self, time: Duration) -> WaitOutcome {
         let state = self.state.lock();
         if state.stop {
-            return Waited::Stopped;
+            return WaitOutcome::Stopped;
         }
         let (state, elapsed) = self.changed.wait_timeout(state, time);
         match (state.stop, elapsed) {
-            (true, _) => Waited::Stopped,
-            (false, true) => Waited::Elapsed,
-            (false, false) => Waited::Woken,
+            (true, _) => WaitOutcome::Stopped,
+            (false, true) => WaitOutcome::Elapsed,
+            (false, false) => WaitOutcome::Woken,
         }
     }
 
     /// Waits until the time elapses or work is pending; the caller does the work.
-    pub(super) fn work(&self, time: Duration) -> Waited {
+    pub(super) fn wait_for_work(&self, time: Duration) -> WaitOutcome {
         let mut state = self.state.lock();
         if !state.stop && !state.work {
             state = self.changed.wait_timeout(state, time).0;
         }
         match (state.stop, std::mem::take(&mut state.work)) {
-            (true, _) => Waited::Stopped,
-            (false, true) => Waited::Woken,
-            (false, false) => Waited::Elapsed,
+            (true, _) => WaitOutcome::Stopped,
+            (false, true) => WaitOutcome::Woken,
+            (false, false) => WaitOutcome::Elapsed,
         }
     }
 }

@@ -3,21 +3,21 @@
 
 use std::collections::HashSet;
 
-use super::{Effect, request::WriteRequest};
+use super::{FrameEffect, request::WriteRequest};
 use crate::{
     event::{Position, Timestamp},
-    log::{Chain, Entry},
-    store::{Appended, Receipt},
+    log::{ChainValue, Entry},
+    store::{AppendResult, ChainReceipt},
 };
 
 /// The end of a session once all frames in flight are durable.
 #[derive(Debug)]
-pub(crate) struct Ahead {
+pub(crate) struct PendingEnd {
     /// Number of frames in flight.
     pub(crate) frames: usize,
     pub(crate) tail: Position,
-    pub(crate) chain: Chain,
-    pub(crate) control_chain: Chain,
+    pub(crate) chain: ChainValue,
+    pub(crate) control_chain: ChainValue,
     pub(crate) updated_at: Timestamp,
     /// Number of notes in flight.
     pub(crate) notes: u64,
@@ -29,14 +29,14 @@ pub(crate) struct Ahead {
     pub(crate) ends: bool,
 }
 
-impl Ahead {
+impl PendingEnd {
     /// Returns the end of an entry without frames in flight.
     pub(crate) fn from_entry(entry: &Entry) -> Self {
         Self {
             frames: 0,
             tail: Position(entry.tail),
-            chain: Chain(entry.chain),
-            control_chain: Chain(entry.control_chain),
+            chain: ChainValue(entry.chain),
+            control_chain: ChainValue(entry.control_chain),
             updated_at: Timestamp(entry.updated_at),
             notes: 0,
             names: HashSet::new(),
@@ -65,11 +65,11 @@ impl Ahead {
     }
 
     /// Removes a frame that is durable now; returns true if it was the last in flight.
-    pub(crate) fn forget(&mut self, effect: &Effect) -> bool {
+    pub(crate) fn remove_frame(&mut self, effect: &FrameEffect) -> bool {
         debug_assert!(self.frames > 0, "a frame in flight was counted when it was queued");
         self.frames = self.frames.saturating_sub(1);
-        self.notes = self.notes.saturating_sub(effect.notes());
-        for name in effect.given() {
+        self.notes = self.notes.saturating_sub(effect.note_count());
+        for name in effect.given_names() {
             self.names.remove(&name);
         }
         self.frames == 0
@@ -80,8 +80,8 @@ impl Ahead {
 pub(crate) struct QueuedEnd {
     pub(super) first: Position,
     pub(super) tail: Position,
-    pub(super) chain: Chain,
-    pub(crate) control_chain: Chain,
+    pub(super) chain: ChainValue,
+    pub(crate) control_chain: ChainValue,
     pub(super) at: Timestamp,
     pub(super) aside: bool,
     pub(super) notes: u64,
@@ -93,7 +93,7 @@ pub(crate) struct QueuedEnd {
 
 impl QueuedEnd {
     /// Returns the answer to the caller, valid once the frame is durable.
-    pub(crate) fn answer(&self, request: &mut WriteRequest) -> Appended {
+    pub(crate) fn answer(&self, request: &mut WriteRequest) -> AppendResult {
         let mut events = std::mem::take(&mut request.placed);
         assert_eq!(
             self.tail,
@@ -104,11 +104,11 @@ impl QueuedEnd {
             placed.position = self.first.plus(n);
             placed.processed_at = self.at;
         }
-        Appended {
+        AppendResult {
             events,
             first_position: self.first,
             next_position: self.tail,
-            receipt: Receipt { position: self.tail, chain: self.chain.0 },
+            receipt: ChainReceipt { position: self.tail, chain: self.chain.0 },
             repeated: false,
         }
     }

@@ -2,12 +2,12 @@
 
 use crate::{
     event::Event,
-    store::{Appended, PlacedEvent, Receipt},
+    store::{AppendResult, ChainReceipt, PlacedEvent},
 };
 
-impl Appended {
+impl AppendResult {
     /// Returns the answer to a request that writes nothing.
-    pub(crate) fn nothing(receipt: Receipt) -> Self {
+    pub(crate) fn unchanged(receipt: ChainReceipt) -> Self {
         Self {
             events: Vec::new(),
             first_position: receipt.position,
@@ -18,7 +18,7 @@ impl Appended {
     }
 
     /// Returns the answer to a request whose events are stored already.
-    pub(crate) fn repeated(events: &[Event], receipt: Receipt) -> Self {
+    pub(crate) fn from_stored(events: &[Event], receipt: ChainReceipt) -> Self {
         let placed = |event: &Event| PlacedEvent {
             id: event.id.clone(),
             position: event.position,

@@ -4,54 +4,54 @@
 
 use bytes::Bytes;
 
-use super::{Ahead, Effect, QueuedEnd, names::given, request::WriteRequest};
+use super::{FrameEffect, PendingEnd, QueuedEnd, names::repeatable_names, request::WriteRequest};
 use crate::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Change, Control, Entry, Frame, FrameHeader, FrameKind, KnownBatch, Record,
-        RecordHead, batch_digest, record,
+        ChainValue, ChangeRecord, Control, Entry, Frame, FrameHeader, FrameKind, KnownBatch,
+        Record, RecordHead, batch_digest, record,
     },
 };
 
 /// A frame without its log sequence numbers.
-pub(crate) struct Draft {
+pub(crate) struct FrameDraft {
     hash: SessionHash,
     payload: Vec<u8>,
     count: u32,
-    /// End of the session before it.
+    /// Tail of the session before the frame.
     first: Position,
-    chain: Chain,
-    control_chain: Chain,
+    chain: ChainValue,
+    control_chain: ChainValue,
     /// Its control records: their chain needs their numbers.
     controls: Vec<Record>,
-    effect: Effect,
+    effect: FrameEffect,
 }
 
-impl Draft {
+impl FrameDraft {
     /// Creates the draft of a request after the frames in flight; `None` when it writes no record.
     pub(super) fn new(
         hash: SessionHash,
         entry: &Entry,
-        ahead: &Ahead,
+        ahead: &PendingEnd,
         request: &mut WriteRequest,
     ) -> Option<Self> {
         let behind = ahead.tail.plus(request.placed.len() as u64);
-        let said = request.control(entry, behind);
+        let control = request.control_record(entry, behind);
         let metadata = &request.batch.metadata;
         let alone = request.placed.is_empty() && metadata.is_empty();
-        if alone && said.is_none() {
+        if alone && control.is_none() {
             return None;
         }
         let now = request.at.max(ahead.updated_at);
-        let is_idle = |said: &Control| matches!(said, Control::Note(note) if note.idle);
-        let effect = Effect {
+        let is_idle = |control: &Control| matches!(control, Control::Note(note) if note.idle);
+        let effect = FrameEffect {
             tail: ahead.tail,
             chain: ahead.chain,
             control_chain: ahead.control_chain,
             end_lsn: Lsn(0),
             at: now,
-            aside: alone && said.as_ref().is_some_and(Control::is_aside),
-            idle: alone && said.as_ref().is_some_and(is_idle),
+            aside: alone && control.as_ref().is_some_and(Control::is_bookkeeping),
+            idle: alone && control.as_ref().is_some_and(is_idle),
             weight: 0,
             controls: Vec::new(),
             names: Vec::new(),
@@ -67,14 +67,14 @@ impl Draft {
             effect,
         };
         let [first, last] = request.salts;
-        if let Some(said) = said {
-            draft.control(said, first);
+        if let Some(control) = control {
+            draft.push_control(control, first);
         }
         if !metadata.is_empty() {
-            let change = Change { metadata: metadata.clone(), ..Change::default() };
-            draft.control(Control::Change(change), request.metadata_salt);
+            let change = ChangeRecord { metadata: metadata.clone(), ..ChangeRecord::default() };
+            draft.push_control(Control::Change(change), request.metadata_salt);
         }
-        draft.events(request, now);
+        draft.push_events(request, now);
         let key = request.batch.key.as_ref().filter(|_| !request.placed.is_empty());
         if let Some(key) = key {
             let batch = KnownBatch {
@@ -83,36 +83,36 @@ impl Draft {
                 events: request.placed.len() as u32,
                 digest: batch_digest(&request.batch.events),
             };
-            draft.control(Control::Batch(batch), last);
+            draft.push_control(Control::Batch(batch), last);
         }
         debug_assert_eq!(draft.effect.tail, behind, "each event takes one position");
         Some(draft)
     }
 
-    fn control(&mut self, said: Control, salt: [u8; 16]) {
-        let record = Record::control(&said, self.effect.at, salt);
+    fn push_control(&mut self, control: Control, salt: [u8; 16]) {
+        let record = Record::from_control(&control, self.effect.at, salt);
         record::encode(&record, &mut self.payload);
-        self.effect.weight += said.weight();
+        self.effect.weight += control.client_bytes();
         // Its index in the frame, until the frame has a number.
-        self.effect.controls.push((Lsn(self.count.into()), said));
+        self.effect.controls.push((Lsn(self.count.into()), control));
         self.controls.push(record);
         self.count += 1;
     }
 
     /// Adds the events, processed at `now`.
-    fn events(&mut self, request: &mut WriteRequest, now: Timestamp) {
+    fn push_events(&mut self, request: &mut WriteRequest, now: Timestamp) {
         let end = &mut self.effect;
         let events = request.batch.events.iter().zip(&request.placed).zip(&request.digests);
         for ((event, placed), one) in events {
-            let head = RecordHead::event(event, &placed.id, now);
-            end.chain = end.chain.link(end.tail.0, head, &one.digest);
+            let head = RecordHead::from_event(event, &placed.id, now);
+            end.chain = end.chain.with_record_digest(end.tail.0, head, &one.digest);
             end.tail = end.tail.plus(1);
             end.weight += event.body.len() as u64;
             self.count += 1;
         }
         let encoded = std::mem::take(&mut request.payload);
         if encoded.is_empty() || now != request.at {
-            request.encode(now, &mut self.payload);
+            request.encode_events(now, &mut self.payload);
         } else if self.payload.is_empty() {
             self.payload = encoded;
         } else {
@@ -149,7 +149,7 @@ impl Draft {
     }
 
     /// Returns the end of its session after it; its control chain is known once it has a number.
-    pub(crate) fn next(&self, request: &WriteRequest) -> QueuedEnd {
+    pub(crate) fn queued_end(&self, request: &WriteRequest) -> QueuedEnd {
         let effect = &self.effect;
         QueuedEnd {
             first: self.first,
@@ -158,19 +158,19 @@ impl Draft {
             control_chain: self.control_chain,
             at: effect.at,
             aside: effect.aside,
-            notes: effect.notes(),
-            given: given(&request.names, effect.batch()).collect(),
+            notes: effect.note_count(),
+            given: repeatable_names(&request.names, effect.batch()).collect(),
             bars: effect.blocks_requests(),
-            ends: effect.ends(),
+            ends: effect.hides_session(),
         }
     }
 
     /// Returns its effect, given the number of its first record.
-    pub(crate) fn effect(self, first: Lsn) -> Effect {
+    pub(crate) fn into_effect(self, first: Lsn) -> FrameEffect {
         let mut effect = self.effect;
         for ((number, _), record) in effect.controls.iter_mut().zip(&self.controls) {
             number.0 += first.0;
-            effect.control_chain = effect.control_chain.after(number.0, record);
+            effect.control_chain = effect.control_chain.with_record(number.0, record);
         }
         effect.end_lsn = Lsn(first.0 + u64::from(self.count));
         debug_assert!(effect.controls.is_sorted_by_key(|(number, _)| *number));

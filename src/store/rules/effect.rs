@@ -1,20 +1,20 @@
 //! Effect of a durable frame on the entry of its session. A running engine takes the effect from
 //! the decision that built the frame; a replay reads it from the frame's records. [`apply`] serves
-//! both. It must not judge whether the frame is valid.
+//! both. It must not check that the frame is valid.
 
-use super::names::{StoredId, given};
+use super::names::{StoredId, repeatable_names};
 use crate::{
     event::{Lsn, Position, Timestamp},
-    log::{Chain, Control, Entry, FrameHeader, KnownBatch, Record},
+    log::{ChainValue, Control, Entry, FrameHeader, KnownBatch, Record},
 };
 
 /// Effect of a frame on its session once it is durable.
 #[derive(Debug)]
-pub(crate) struct Effect {
+pub(crate) struct FrameEffect {
     /// The end of the session after the frame.
     pub(crate) tail: Position,
-    pub(crate) chain: Chain,
-    pub(crate) control_chain: Chain,
+    pub(crate) chain: ChainValue,
+    pub(crate) control_chain: ChainValue,
     /// The log sequence number after the frame's last record.
     pub(crate) end_lsn: Lsn,
     /// Time at which its records were written.
@@ -32,7 +32,7 @@ pub(crate) struct Effect {
     pub(crate) names: Vec<StoredId>,
 }
 
-impl Effect {
+impl FrameEffect {
     /// Reads the effect of a frame from its records.
     pub(crate) fn from_records(header: &FrameHeader, records: &[(Lsn, Record)]) -> Self {
         let mut effect = Self {
@@ -51,17 +51,17 @@ impl Effect {
             effect.at = effect.at.max(record.processed_at());
             if record.is_event() {
                 (effect.aside, effect.idle) = (false, false);
-                effect.weight += record.weight();
-                effect.chain = effect.chain.after(effect.tail.0, record);
+                effect.weight += record.session_bytes();
+                effect.chain = effect.chain.with_record(effect.tail.0, record);
                 effect.tail = effect.tail.plus(1);
                 continue;
             }
-            effect.control_chain = effect.control_chain.after(lsn.0, record);
-            let said = record.to_control();
-            effect.weight += said.as_ref().map_or(0, Control::weight);
-            effect.aside &= said.as_ref().is_some_and(Control::is_aside);
-            effect.idle &= matches!(&said, Some(Control::Note(note)) if note.idle);
-            effect.controls.extend(said.map(|said| (*lsn, said)));
+            effect.control_chain = effect.control_chain.with_record(lsn.0, record);
+            let control = record.to_control();
+            effect.weight += control.as_ref().map_or(0, Control::client_bytes);
+            effect.aside &= control.as_ref().is_some_and(Control::is_bookkeeping);
+            effect.idle &= matches!(&control, Some(Control::Note(note)) if note.idle);
+            effect.controls.extend(control.map(|control| (*lsn, control)));
         }
         effect
     }
@@ -73,30 +73,31 @@ impl Effect {
 
     /// Returns the batch that its frame registers under a key.
     pub(crate) fn batch(&self) -> Option<&KnownBatch> {
-        self.controls.iter().find_map(|(_, said)| match said {
+        self.controls.iter().find_map(|(_, control)| match control {
             Control::Batch(batch) => Some(batch),
             _ => None,
         })
     }
 
     /// Returns the number of notes in its frame.
-    pub(super) fn notes(&self) -> u64 {
-        self.controls.iter().filter(|(_, said)| matches!(said, Control::Note(_))).count() as u64
+    pub(super) fn note_count(&self) -> u64 {
+        self.controls.iter().filter(|(_, control)| matches!(control, Control::Note(_))).count()
+            as u64
     }
 
     /// Returns true if requests that depend on the session itself wait for it: they do not depend
     /// on a note or a new title.
     pub(super) fn blocks_requests(&self) -> bool {
-        self.controls.iter().any(|(_, said)| match said {
+        self.controls.iter().any(|(_, control)| match control {
             Control::Note(_) | Control::Batch(_) => false,
-            Control::Change(change) => !change.describes(),
+            Control::Change(change) => !change.is_metadata_only(),
             _ => true,
         })
     }
 
     /// Returns true if it hides the session from readers.
-    pub(super) fn ends(&self) -> bool {
-        self.controls.iter().any(|(_, said)| match said {
+    pub(super) fn hides_session(&self) -> bool {
+        self.controls.iter().any(|(_, control)| match control {
             Control::Change(change) => change.delete || change.life.expire,
             Control::Erase(_) => true,
             _ => false,
@@ -104,11 +105,11 @@ impl Effect {
     }
 
     /// Returns the names it registers that a caller may repeat: event ids and the batch key.
-    pub(crate) fn given(&self) -> impl Iterator<Item = [u8; 16]> {
-        given(&self.names, self.batch())
+    pub(crate) fn given_names(&self) -> impl Iterator<Item = [u8; 16]> {
+        repeatable_names(&self.names, self.batch())
     }
 
-    /// Returns true if it equals another effect, names aside.
+    /// Returns true if it equals another effect, except for names.
     #[cfg(feature = "tests")]
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         let end = |one: &Self| (one.tail, one.chain, one.control_chain, one.end_lsn);
@@ -122,7 +123,7 @@ impl Effect {
 /// # Panics
 /// When the frame ends before the entry does: it was applied already, or the entry is another
 /// session's.
-pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
+pub(crate) fn apply(entry: &mut Entry, effect: &FrameEffect, counted: Timestamp) {
     assert!(entry.end_lsn <= effect.end_lsn.0, "a frame is applied once, in order");
     debug_assert!(
         effect.controls.iter().all(|(lsn, _)| *lsn < effect.end_lsn),
@@ -140,10 +141,10 @@ pub(crate) fn apply(entry: &mut Entry, effect: &Effect, counted: Timestamp) {
     if !effect.aside {
         entry.updated_at = entry.updated_at.max(effect.at.0);
     }
-    entry.use_at(used);
+    entry.record_use(used);
     entry.bytes += effect.weight;
-    for (lsn, said) in &effect.controls {
-        entry.fold(*lsn, said, effect.at);
+    for (lsn, control) in &effect.controls {
+        entry.apply_control(*lsn, control, effect.at);
     }
     debug_assert_eq!(
         (entry.tail, entry.end_lsn, entry.chain),

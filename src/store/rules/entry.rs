@@ -6,18 +6,18 @@ use crate::{
         Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp, WORKSPACE_MOVED,
     },
     log::{
-        Chain, Change, Control, Create, Damage, Ending, Entry, Lineage, Loss, Redaction, Stage,
-        WorkSummary,
+        AcceptedLoss, ChainValue, ChangeRecord, Control, CreateRecord, EndReason, Entry,
+        ForkParent, LifeStage, LostRange, Redaction, WorkSummary,
     },
-    store::{self, ForkPoint, Gap, Receipt, SessionInfo, StoreError, StoreResult},
+    store::{self, ChainReceipt, ForkPoint, SessionGap, SessionInfo, StoreError, StoreResult},
 };
 
 const SECOND_MICROS: i64 = 1_000_000;
 
 impl Entry {
     /// Creates the entry of a session of which nothing is durable yet.
-    pub(crate) fn begin(create: &Create, hash: SessionHash, now: Timestamp) -> Self {
-        let (tail, chain) = create.begin(hash);
+    pub(crate) fn from_create(create: &CreateRecord, hash: SessionHash, now: Timestamp) -> Self {
+        let (tail, chain) = create.start_point(hash);
         Self {
             tenant: create.tenant.clone(),
             user: create.user.clone(),
@@ -32,12 +32,12 @@ impl Entry {
             updated_at: now.0,
             archived_at: None,
             held_at: None,
-            stage: Stage::Alive,
+            stage: LifeStage::Alive,
             used_after: 0,
             tail: tail.0,
             end_lsn: 0,
             chain: chain.0,
-            control_chain: Chain::controls_of(hash).0,
+            control_chain: ChainValue::start_of_controls(hash).0,
             bytes: 0,
             segments: Vec::new(),
             damage: Vec::new(),
@@ -49,19 +49,19 @@ impl Entry {
     }
 
     /// Applies a control record with that number, written at `at`.
-    pub(crate) fn fold(&mut self, lsn: Lsn, said: &Control, at: Timestamp) {
-        match said {
-            Control::Change(change) => self.change(change, at),
-            Control::Loss(loss) => self.give_up(loss, at),
-            Control::Erase(_) => self.erase(at),
-            Control::Redact(redact) => self.redact(redact.position),
-            Control::Note(note) => self.work.note(lsn.0, note),
-            Control::Lease(lease) => self.work.lease(*lease),
+    pub(crate) fn apply_control(&mut self, lsn: Lsn, control: &Control, at: Timestamp) {
+        match control {
+            Control::Change(change) => self.apply_change(change, at),
+            Control::Loss(loss) => self.accept_loss(loss, at),
+            Control::Erase(_) => self.apply_erasure(at),
+            Control::Redact(redact) => self.apply_redaction(redact.position),
+            Control::Note(note) => self.work.record_note(lsn.0, note),
+            Control::Lease(lease) => self.work.record_lease(*lease),
             Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
         }
     }
 
-    fn change(&mut self, change: &Change, at: Timestamp) {
+    fn apply_change(&mut self, change: &ChangeRecord, at: Timestamp) {
         if let Some(title) = &change.title {
             self.title.clone_from(title);
         }
@@ -80,9 +80,11 @@ impl Entry {
             None => {}
         }
         match (change.delete, change.life.expire) {
-            (true, true) => self.stage.end_by(Ending::Deleted, at.0),
-            (true, false) => self.stage.end_by(Ending::Discarded, at.0),
-            (false, true) if self.stage.is_alive() => self.stage.end_by(Ending::Expired, at.0),
+            (true, true) => self.stage.mark_ended(EndReason::Deleted, at.0),
+            (true, false) => self.stage.mark_ended(EndReason::Discarded, at.0),
+            (false, true) if self.stage.is_alive() => {
+                self.stage.mark_ended(EndReason::Expired, at.0)
+            }
             (false, _) => {}
         }
         match change.life.hold {
@@ -91,24 +93,24 @@ impl Entry {
             None => {}
         }
         if change.life.restore && !self.stage.is_erased() {
-            self.stage = Stage::Alive;
+            self.stage = LifeStage::Alive;
         }
     }
 
-    /// Marks ranges that an operator gave up: they stay lost.
-    fn give_up(&mut self, loss: &Loss, at: Timestamp) {
+    /// Marks ranges whose loss an operator accepted: they stay lost.
+    fn accept_loss(&mut self, loss: &AcceptedLoss, at: Timestamp) {
         for (from, to, reason) in &loss.places {
             self.damage.retain(|old| old.accepted_at.is_some() || old.from < *from || *to < old.to);
             let (accepted_at, reason) = (Some(at.0), reason.clone());
-            self.damage.push(Damage { from: *from, to: *to, reason, accepted_at });
+            self.damage.push(LostRange { from: *from, to: *to, reason, accepted_at });
         }
         self.damage.sort();
         self.damage.dedup_by(|later, old| (later.from, later.to) == (old.from, old.to));
     }
 
     /// Keeps the fields of a tombstone and clears the rest.
-    fn erase(&mut self, at: Timestamp) {
-        self.stage.end_by(Ending::Erased { unfinished: true }, at.0);
+    fn apply_erasure(&mut self, at: Timestamp) {
+        self.stage.mark_ended(EndReason::Erased { unfinished: true }, at.0);
         self.title = None;
         self.metadata.clear();
         self.workspace = None;
@@ -118,19 +120,19 @@ impl Entry {
         self.bytes = 0;
     }
 
-    fn redact(&mut self, position: u64) {
+    fn apply_redaction(&mut self, position: u64) {
         if let Err(at) = self.redacted.binary_search_by_key(&position, |one| one.position) {
             self.redacted.insert(at, Redaction { position, cleared: false });
         }
     }
 
     /// Returns true if a file may still have the body of a redacted event.
-    pub(crate) fn is_redacting(&self) -> bool {
+    pub(crate) fn has_pending_redaction(&self) -> bool {
         self.redacted.iter().any(|one| !one.cleared)
     }
 
     /// Returns the number of removals of its own content; an erasure is the last.
-    pub(crate) fn rewritten(&self) -> u64 {
+    pub(crate) fn removal_count(&self) -> u64 {
         if self.stage.is_erased() { u64::MAX } else { self.redacted.len() as u64 }
     }
 
@@ -140,7 +142,7 @@ impl Entry {
     }
 
     /// Records a use of the session, rounded up to seconds, so that nothing expires early.
-    pub(crate) fn use_at(&mut self, at: Timestamp) {
+    pub(crate) fn record_use(&mut self, at: Timestamp) {
         let after = at.0.saturating_sub(self.updated_at);
         self.used_after = after.saturating_add(SECOND_MICROS - 1).div_euclid(SECOND_MICROS);
     }
@@ -153,9 +155,9 @@ impl Entry {
         let session = session.clone();
         match self.stage.end().map(|end| end.how) {
             None => Ok(()),
-            Some(Ending::Expired) => Err(StoreError::SessionExpired { session }),
+            Some(EndReason::Expired) => Err(StoreError::SessionExpired { session }),
             Some(how) => {
-                let restorable = how == Ending::Deleted;
+                let restorable = how == EndReason::Deleted;
                 Err(StoreError::SessionDeleted { session, restorable })
             }
         }
@@ -164,7 +166,7 @@ impl Entry {
     /// Checks that the session is visible to a caller who restores or discards it.
     ///
     /// # Errors
-    /// Those of [`Self::check_visible`].
+    /// Errors of [`Self::check_visible`].
     pub(crate) fn check_restorable(&self, session: &SessionId) -> StoreResult<()> {
         if self.stage.is_restorable() { Ok(()) } else { self.check_visible(session) }
     }
@@ -177,17 +179,17 @@ impl Entry {
     /// Returns true if a caller began work on it in that workspace and did not finish it.
     pub(crate) fn is_unfinished(&self, workspace: Option<&str>) -> bool {
         let asked = workspace.is_none_or(|name| self.workspace.as_deref() == Some(name));
-        asked && self.is_open() && work_of(&self.work).is_unfinished()
+        asked && self.is_open() && to_work(&self.work).is_unfinished()
     }
 
     /// Returns true if it has events after its last checkpoint and was written to since then.
-    pub(crate) fn is_unmarked(&self, since: Timestamp) -> bool {
+    pub(crate) fn has_events_to_mark(&self, since: Timestamp) -> bool {
         let marked = self.work.checkpoint.map_or(0, |mark| mark.position);
         self.tail > marked && self.updated_at >= since.0 && self.is_open()
     }
 
     /// Returns the error of a damaged session; `more` is missing in addition to the entry's gaps.
-    pub(crate) fn damaged(&self, session: &SessionId, more: Vec<Gap>) -> StoreError {
+    pub(crate) fn damage_error(&self, session: &SessionId, more: Vec<SessionGap>) -> StoreError {
         let mut gaps = self.gaps();
         gaps.extend(more);
         gaps.sort_by_key(|gap| gap.range.from);
@@ -195,13 +197,13 @@ impl Entry {
     }
 
     /// Returns the position and chain value after the last durable event.
-    pub(crate) fn receipt(&self) -> Receipt {
-        Receipt { position: Position(self.tail), chain: self.chain }
+    pub(crate) fn receipt(&self) -> ChainReceipt {
+        ChainReceipt { position: Position(self.tail), chain: self.chain }
     }
 
     /// Returns its damaged ranges.
-    pub(crate) fn gaps(&self) -> Vec<Gap> {
-        let gap = |damage: &Damage| Gap {
+    pub(crate) fn gaps(&self) -> Vec<SessionGap> {
+        let gap = |damage: &LostRange| SessionGap {
             range: Range::new(Position(damage.from), Position(damage.to)),
             reason: damage.reason.clone(),
             accepted_at: damage.accepted_at.map(Timestamp),
@@ -225,23 +227,23 @@ impl Entry {
             tail: Position(self.tail),
             receipt: self.receipt(),
             bytes: self.bytes,
-            rewritten: self.rewritten(),
+            rewritten: self.removal_count(),
             damage: self.gaps(),
-            forked_from: self.lineage.as_ref().and_then(point_of),
-            work: work_of(&self.work),
+            forked_from: self.lineage.as_ref().and_then(fork_point),
+            work: to_work(&self.work),
         }
     }
 }
 
 /// Returns the point at which a fork was made.
-fn point_of(lineage: &Lineage) -> Option<ForkPoint> {
+fn fork_point(lineage: &ForkParent) -> Option<ForkPoint> {
     let session = SessionId::new(&lineage.parent).ok()?;
     Some(ForkPoint { session, at: Position(lineage.position) })
 }
 
 /// Returns the state of the work on a session.
-pub(crate) fn work_of(work: &WorkSummary) -> store::Work {
-    store::Work {
+pub(crate) fn to_work(work: &WorkSummary) -> store::WorkState {
+    store::WorkState {
         fence: Fence(work.fence),
         until: work.until.map(Timestamp),
         key: work.key,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::{
     event::{SessionId, Timestamp},
-    log::{Ending, Entry},
-    store::{Aging, Keeps, Stage, TenantUsage, lifetime::micros},
+    log::{EndReason, Entry},
+    store::{ExpiringSession, KeepReason, Stage, TenantUsage, lifetime::micros},
 };
 
 /// The last use is recorded no finer than this fraction of the current limit.
@@ -81,14 +81,14 @@ impl Lifetimes {
 
     /// Returns when the files of a session deleted at `used_at` are removed.
     #[must_use]
-    pub fn deleted_goes_at(&self, used_at: Timestamp) -> Timestamp {
+    pub fn deleted_reclaim_at(&self, used_at: Timestamp) -> Timestamp {
         used_at.plus_micros(micros(self.grace))
     }
 
     /// Returns when the files of a session that expired at `used_at` are removed; `None` keeps them
     /// without end. Its own limit makes a session a temporary one.
     #[must_use]
-    pub fn expired_goes_at(
+    pub fn expired_reclaim_at(
         &self,
         ttl_seconds: Option<u64>,
         used_at: Timestamp,
@@ -107,7 +107,7 @@ impl Lifetimes {
 
     /// Returns the next step of a session with that entry, at that count of time; `is_needed`
     /// returns whether forks read from it.
-    pub(crate) fn step(
+    pub(crate) fn next_step(
         &self,
         entry: &Entry,
         counted: Timestamp,
@@ -118,7 +118,7 @@ impl Lifetimes {
         }
         let used_at = entry.used_at();
         let end = entry.stage.end();
-        let deleted = end.is_some_and(|end| end.how != Ending::Expired);
+        let deleted = end.is_some_and(|end| end.how != EndReason::Expired);
         if !deleted && keep_reason(entry).is_some() {
             return None;
         }
@@ -126,8 +126,8 @@ impl Lifetimes {
             // Its forks read from it; otherwise an erasure would never finish.
             let waits = entry.stage.is_erasing() || is_needed();
             let goes_at = match deleted {
-                true => Some(self.deleted_goes_at(used_at)),
-                false => self.expired_goes_at(entry.ttl_seconds, used_at),
+                true => Some(self.deleted_reclaim_at(used_at)),
+                false => self.expired_reclaim_at(entry.ttl_seconds, used_at),
             };
             let goes = goes_at.is_some_and(|at| counted >= at) && !waits;
             return goes.then_some(LifetimeStep::GiveUp);
@@ -137,19 +137,19 @@ impl Lifetimes {
     }
 
     /// Returns the end of a session's current stage; `None` for one that is kept without end.
-    pub(crate) fn age(&self, entry: &Entry) -> Option<Aging> {
+    pub(crate) fn aging(&self, entry: &Entry) -> Option<ExpiringSession> {
         let used_at = entry.used_at();
         let stage = match entry.stage.end().map(|end| end.how) {
             None => Stage::Alive,
-            Some(Ending::Expired) => Stage::Expired,
+            Some(EndReason::Expired) => Stage::Expired,
             Some(_) => Stage::Deleted,
         };
         let ends_at = match stage {
             Stage::Alive => Some(self.expires_at(entry.ttl_seconds, used_at)?),
-            Stage::Expired => self.expired_goes_at(entry.ttl_seconds, used_at),
-            Stage::Deleted => Some(self.deleted_goes_at(used_at)),
+            Stage::Expired => self.expired_reclaim_at(entry.ttl_seconds, used_at),
+            Stage::Deleted => Some(self.deleted_reclaim_at(used_at)),
         };
-        Some(Aging {
+        Some(ExpiringSession {
             session: SessionId::new(&entry.session).ok()?,
             title: entry.title.clone(),
             stage,
@@ -174,11 +174,11 @@ impl TenantUsage {
 }
 
 /// Returns the reason for which a session does not expire.
-fn keep_reason(entry: &Entry) -> Option<Keeps> {
+fn keep_reason(entry: &Entry) -> Option<KeepReason> {
     match entry.held_at {
-        Some(at) => Some(Keeps::Hold(Timestamp(at))),
-        // Only an operator gives up unreadable content.
-        None => entry.is_degraded().then_some(Keeps::Damage),
+        Some(at) => Some(KeepReason::Hold(Timestamp(at))),
+        // Only an operator accepts the loss of unreadable content.
+        None => entry.is_degraded().then_some(KeepReason::Damage),
     }
 }
 
@@ -189,7 +189,7 @@ mod tests {
     const HOUR: i64 = 3_600 * 1_000_000;
 
     #[test]
-    fn the_limit_of_a_session_overrides_the_default_and_its_grain_is_added() {
+    fn the_limit_of_a_session_replaces_the_default_and_the_grain_is_added_to_it() {
         let lifetimes = Lifetimes::default();
         let start = Timestamp(0);
         let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);
@@ -203,7 +203,8 @@ mod tests {
         for (idle, hot) in [(0, true), (4 * HOUR + HOUR / 4, true), (5 * HOUR, false)] {
             assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
         }
-        let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_goes_at(ttl, start).map(|at| at.0);
+        let goes =
+            |lifetimes: Lifetimes, ttl| lifetimes.expired_reclaim_at(ttl, start).map(|at| at.0);
         assert_eq!(goes(lifetimes, None), None, "an expired session stays without end");
         assert_eq!(goes(lifetimes, Some(0)), None);
         assert_eq!(goes(lifetimes, Some(60)), Some(168 * HOUR), "a temporary one does not");

@@ -15,16 +15,18 @@ mod repeat;
 mod request;
 mod work;
 
-pub(crate) use ahead::{Ahead, QueuedEnd};
-pub(crate) use creation::{Earlier, check_first_ids, check_name, create, minted};
-pub(crate) use decide::{Decision, LookedUp, decide};
-pub(crate) use draft::Draft;
-pub(crate) use effect::{Effect, apply};
+pub(crate) use ahead::{PendingEnd, QueuedEnd};
+pub(crate) use creation::{
+    EarlierCreation, check_first_ids, check_id_is_free, creation_record, mint_session_id,
+};
+pub(crate) use decide::{RequestDecision, RequestFacts, decide};
+pub(crate) use draft::FrameDraft;
+pub(crate) use effect::{FrameEffect, apply};
 pub(crate) use lifetimes::LifetimeStep;
 pub use lifetimes::Lifetimes;
 pub(crate) use names::StoredId;
-pub(crate) use repeat::{Repeated, batch_range, created_before};
-pub(crate) use request::{Ask, Draw, Sees, WriteRequest};
+pub(crate) use repeat::{RepeatedBatch, answer_repeated_creation, batch_range};
+pub(crate) use request::{Draw, SessionAccess, WriteKind, WriteRequest};
 
 #[cfg(test)]
 mod tests;

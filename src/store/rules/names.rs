@@ -17,7 +17,7 @@ pub(crate) enum StoredId {
 
 impl StoredId {
     /// Returns the hash of an id that a caller provided.
-    pub(crate) fn given(&self) -> Option<[u8; 16]> {
+    pub(crate) fn given_hash(&self) -> Option<[u8; 16]> {
         match self {
             Self::Given(hash) => Some(*hash),
             Self::Minted(_) => None,
@@ -26,14 +26,14 @@ impl StoredId {
 }
 
 /// Mints an id: `evt_` and a version 7 UUID, sortable by time and unguessable.
-pub(crate) fn mint(now: Timestamp, random: [u8; 10]) -> (EventId, StoredId) {
+pub(crate) fn mint_event_id(now: Timestamp, random: [u8; 10]) -> (EventId, StoredId) {
     let millis = u64::try_from(now.0 / 1_000).unwrap_or(0);
     let bits = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
-    (minted(bits.into_bytes()), StoredId::Minted(bits.into_bytes()))
+    (event_id_from_bits(bits.into_bytes()), StoredId::Minted(bits.into_bytes()))
 }
 
-/// Returns the id of these bits.
-pub(crate) fn minted(bits: [u8; 16]) -> EventId {
+/// Returns the event id with these bits.
+pub(crate) fn event_id_from_bits(bits: [u8; 16]) -> EventId {
     let mut text = *b"evt_00000000000000000000000000000000";
     if let Some(digits) = text.get_mut(4..) {
         uuid::Uuid::from_bytes(bits).simple().encode_lower(digits);
@@ -44,12 +44,12 @@ pub(crate) fn minted(bits: [u8; 16]) -> EventId {
 
 /// Returns the names that a frame registers and that a caller may repeat: the event ids and the
 /// batch key that its caller provided.
-pub(crate) fn given(
+pub(crate) fn repeatable_names(
     names: &[StoredId],
     batch: Option<&KnownBatch>,
 ) -> impl Iterator<Item = [u8; 16]> {
     let key = batch.map(|batch| key_hash(&batch.key));
-    names.iter().filter_map(StoredId::given).chain(key)
+    names.iter().filter_map(StoredId::given_hash).chain(key)
 }
 
 /// Hashes a batch key. The hash differs from every id's: no event id has a control character.

@@ -1,11 +1,11 @@
-//! Repeated requests: whether one equals the stored one, and which events have to be read to
-//! compare. It must not read them.
+//! Repeated requests: compares a request with the stored one, and returns the positions of the
+//! events to be read for that. It must not read them.
 
 use super::entry::is_redacted;
 use crate::{
     event::{Batch, BatchKey, Event, NewEvent, Position, Range},
     log::{KnownBatch, REDACTED, Redaction},
-    store::{Appended, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult},
+    store::{AppendResult, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult},
 };
 
 /// Returns the positions of the stored events of a batch with a known key.
@@ -14,7 +14,7 @@ use crate::{
 /// [`StoreError::IdempotencyConflict`] when the batch differs.
 pub(crate) fn batch_range(batch: &Batch, known: &KnownBatch) -> StoreResult<Range> {
     let from = Position(known.first_position);
-    if !known.answers(&batch.events) {
+    if !known.matches_events(&batch.events) {
         let (what, position) = (known.key.clone(), Some(from));
         return Err(StoreError::IdempotencyConflict { what, position });
     }
@@ -23,7 +23,7 @@ pub(crate) fn batch_range(batch: &Batch, known: &KnownBatch) -> StoreResult<Rang
 
 /// A batch with known event ids, compared with the stored events, a run of adjacent events at a
 /// time.
-pub(crate) struct Repeated<'a> {
+pub(crate) struct RepeatedBatch<'a> {
     batch: &'a Batch,
     /// Indices of the stored events of the batch, with their positions.
     known: Vec<(usize, Position)>,
@@ -31,7 +31,7 @@ pub(crate) struct Repeated<'a> {
     stored: Vec<Event>,
 }
 
-impl<'a> Repeated<'a> {
+impl<'a> RepeatedBatch<'a> {
     /// Starts the comparison; `positions` are those of the events whose ids are known.
     pub(crate) fn new(batch: &'a Batch, positions: &[Option<Position>]) -> Self {
         let known = positions.iter().enumerate();
@@ -64,7 +64,7 @@ impl<'a> Repeated<'a> {
             let Some(new) = self.batch.events.get(index) else { break };
             // Only the session that wrote an event knows whether it is redacted.
             let gone = is_redacted(redacted, at) || at < base && old.body == REDACTED;
-            if !gone && !is_same(&old, new) {
+            if !gone && !has_same_content(&old, new) {
                 let what = new.id.as_ref().map(ToString::to_string).unwrap_or_default();
                 return Err(StoreError::IdempotencyConflict { what, position: Some(at) });
             }
@@ -93,33 +93,33 @@ impl<'a> Repeated<'a> {
 ///
 /// # Errors
 /// [`StoreError::IdempotencyConflict`] when the creation differs.
-pub(crate) fn created_before(
+pub(crate) fn answer_repeated_creation(
     new: &NewSession,
     info: SessionInfo,
     first: Option<&str>,
     redacted: &[Redaction],
     stored: &[Event],
-) -> StoreResult<(SessionInfo, Appended)> {
+) -> StoreResult<(SessionInfo, AppendResult)> {
     let events = &new.events.events;
     let same = |(old, new): (&Event, &NewEvent)| {
-        (is_redacted(redacted, old.position) || is_same(old, new))
+        (is_redacted(redacted, old.position) || has_same_content(old, new))
             && new.id.as_ref().is_none_or(|id| *id == old.id)
     };
     let same_events = stored.len() == events.len() && stored.iter().zip(events.iter()).all(same);
-    let same_parent = ForkPoint::repeats(info.forked_from.as_ref(), new.parent.as_ref());
+    let same_parent = ForkPoint::may_repeat(info.forked_from.as_ref(), new.parent.as_ref());
     let same_name = new.id.as_ref().is_none_or(|id| *id == info.key.session);
-    let first = first.and_then(|key| BatchKey::of_stored(key).ok());
+    let first = first.and_then(|key| BatchKey::parse_stored(key).ok());
     let same_call = first
         .zip(new.key.as_ref())
-        .is_none_or(|(first, key)| BatchKey::retries(first.digest(), key.digest()) == Some(true));
+        .is_none_or(|(first, key)| BatchKey::is_retry(first.digest(), key.digest()) == Some(true));
     if same_events && same_parent && same_call && same_name {
-        let appended = Appended::repeated(stored, info.receipt);
+        let appended = AppendResult::from_stored(stored, info.receipt);
         return Ok((info, appended));
     }
     let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
     Err(StoreError::IdempotencyConflict { what, position: None })
 }
 
-fn is_same(old: &Event, new: &NewEvent) -> bool {
+fn has_same_content(old: &Event, new: &NewEvent) -> bool {
     (&old.kind, &old.body) == (&new.kind, &new.body)
 }

@@ -2,27 +2,26 @@
 //! salts, digests and encoded records. Preparing is most of the work of an append, and it is done
 //! before the session is locked. It must not read the session.
 
-use super::{StoredId, names::mint};
+use super::{StoredId, names::mint_event_id};
 use crate::{
     event::{Batch, NewNote, Position, Timestamp},
     log::{
-        Change, Control, Create, Entry, LeaseRecord, Life, Loss, NoteRecord, RecordHead, Redact,
-        Tombstone, body_digest, segment::name_hash,
+        AcceptedLoss, ChangeRecord, Control, CreateRecord, Entry, LeaseRecord, LifetimeChange,
+        NoteRecord, RecordHead, RedactRecord, Tombstone, body_digest, segment::name_hash,
     },
-    store::{Lease, LeaseCall, PlacedEvent},
+    store::{LeaseCall, PlacedEvent, SessionLease},
 };
 
-/// Kind of a request.
 #[derive(Debug)]
-pub(crate) enum Ask {
+pub(crate) enum WriteKind {
     /// Create the session, with its first events.
-    Create(Box<Create>),
+    Create(Box<CreateRecord>),
     /// Append events, a note, or both.
     Append,
     /// Change the properties of the session.
-    Change(Change),
-    /// Give up damaged ranges.
-    GiveUp(Loss),
+    Change(ChangeRecord),
+    /// Accept the loss of damaged ranges.
+    GiveUp(AcceptedLoss),
     /// Take, renew or release the lease.
     Lease(LeaseCall),
     /// Expire the session: no caller used it for too long.
@@ -35,7 +34,7 @@ pub(crate) enum Ask {
 
 /// Sessions that a request may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sees {
+pub(crate) enum SessionAccess {
     /// Sessions visible to readers.
     Visible,
     /// Sessions visible to readers, and expired or deleted ones that can be restored.
@@ -46,21 +45,23 @@ pub(crate) enum Sees {
     Kept,
 }
 
-impl Ask {
+impl WriteKind {
     /// Returns the sessions that the request may access.
-    pub(crate) fn sees(&self) -> Sees {
+    pub(crate) fn access(&self) -> SessionAccess {
         match self {
-            Self::Change(change) if change.life.restore || change.discards() => Sees::Restorable,
-            Self::Lease(LeaseCall::Void) => Sees::Restorable,
-            Self::Create(_) | Self::Expire | Self::Erase => Sees::Kept,
-            Self::Redact(_) => Sees::Read,
-            _ => Sees::Visible,
+            Self::Change(change) if change.life.restore || change.is_discard() => {
+                SessionAccess::Restorable
+            }
+            Self::Lease(LeaseCall::Void) => SessionAccess::Restorable,
+            Self::Create(_) | Self::Expire | Self::Erase => SessionAccess::Kept,
+            Self::Redact(_) => SessionAccess::Read,
+            _ => SessionAccess::Visible,
         }
     }
 
     /// Returns true if it leaves the events of the session unchanged, so that damage does not block
     /// it.
-    pub(crate) fn is_repair(&self) -> bool {
+    pub(crate) fn ignores_damage(&self) -> bool {
         match self {
             Self::Change(change) => change.is_repair(),
             Self::Lease(call) => matches!(call, LeaseCall::Release { .. } | LeaseCall::Void),
@@ -70,7 +71,7 @@ impl Ask {
     }
 
     /// Returns true if an archived session accepts it.
-    pub(super) fn suits_archived(&self) -> bool {
+    pub(super) fn is_allowed_when_archived(&self) -> bool {
         match self {
             Self::Append => false,
             Self::Lease(call) => matches!(call, LeaseCall::Void),
@@ -79,9 +80,9 @@ impl Ask {
     }
 }
 
-/// A request.
+/// Prepared request to a session.
 pub(crate) struct WriteRequest {
-    pub(crate) ask: Ask,
+    pub(crate) ask: WriteKind,
     pub(crate) batch: Batch,
     /// Time at which the store received it.
     pub(super) at: Timestamp,
@@ -91,7 +92,7 @@ pub(crate) struct WriteRequest {
     /// Known positions of its events among those that a fork reads of its ancestors; empty when
     /// none was looked up.
     pub(crate) inherited: Vec<Option<Position>>,
-    pub(super) digests: Vec<Digest>,
+    pub(super) digests: Vec<SaltedDigest>,
     /// The records of its events as of `at`; empty once they are in a frame.
     pub(super) payload: Vec<u8>,
     /// Salts of the control records.
@@ -99,11 +100,11 @@ pub(crate) struct WriteRequest {
     /// Salt of the record of the batch's metadata.
     pub(super) metadata_salt: [u8; 16],
     /// The lease after the request, for a lease request.
-    pub(crate) lease: Option<Lease>,
+    pub(crate) lease: Option<SessionLease>,
 }
 
 /// A salted hash of a body, with its salt.
-pub(super) struct Digest {
+pub(super) struct SaltedDigest {
     salt: [u8; 16],
     pub(super) digest: [u8; 32],
 }
@@ -111,16 +112,16 @@ pub(super) struct Digest {
 /// Source of randomness for a request.
 pub(crate) trait Draw {
     /// Draws the random bits of an event id.
-    fn id(&self) -> [u8; 10];
-    /// Draws a salt.
-    fn salt(&self) -> [u8; 16];
+    fn draw_id(&self) -> [u8; 10];
+    fn draw_salt(&self) -> [u8; 16];
 }
 
 impl WriteRequest {
     /// Draws ids and salts of events, hashes their bodies and encodes them.
-    pub(crate) fn new(ask: Ask, batch: Batch, at: Timestamp, draw: &impl Draw) -> Self {
+    pub(crate) fn new(ask: WriteKind, batch: Batch, at: Timestamp, draw: &impl Draw) -> Self {
         let count = batch.events.len();
-        let controls = batch.key.is_some() || batch.note.is_some() || !matches!(ask, Ask::Append);
+        let controls =
+            batch.key.is_some() || batch.note.is_some() || !matches!(ask, WriteKind::Append);
         let mut request = Self {
             ask,
             at,
@@ -129,37 +130,37 @@ impl WriteRequest {
             inherited: Vec::new(),
             digests: Vec::with_capacity(count),
             payload: Vec::new(),
-            salts: if controls { [draw.salt(), draw.salt()] } else { [[0; 16]; 2] },
-            metadata_salt: if batch.metadata.is_empty() { [0; 16] } else { draw.salt() },
+            salts: if controls { [draw.draw_salt(), draw.draw_salt()] } else { [[0; 16]; 2] },
+            metadata_salt: if batch.metadata.is_empty() { [0; 16] } else { draw.draw_salt() },
             lease: None,
             batch,
         };
         for event in request.batch.events.iter() {
             let (id, name) = match &event.id {
                 Some(id) => (id.clone(), StoredId::Given(name_hash(id.as_str()))),
-                None => mint(at, draw.id()),
+                None => mint_event_id(at, draw.draw_id()),
             };
-            let salt = draw.salt();
-            request.digests.push(Digest { salt, digest: body_digest(&salt, &event.body) });
+            let salt = draw.draw_salt();
+            request.digests.push(SaltedDigest { salt, digest: body_digest(&salt, &event.body) });
             request.placed.push(PlacedEvent { id, position: Position::ZERO, processed_at: at });
             request.names.push(name);
         }
-        let mut payload = Vec::with_capacity(request.bytes());
-        request.encode(at, &mut payload);
+        let mut payload = Vec::with_capacity(request.estimated_bytes());
+        request.encode_events(at, &mut payload);
         request.payload = payload;
         request
     }
 
     /// Appends the records of its events, processed at `now`.
-    pub(super) fn encode(&self, now: Timestamp, payload: &mut Vec<u8>) {
+    pub(super) fn encode_events(&self, now: Timestamp, payload: &mut Vec<u8>) {
         for ((event, placed), one) in self.batch.events.iter().zip(&self.placed).zip(&self.digests)
         {
-            RecordHead::event(event, &placed.id, now).encode(one.salt, &event.body, payload);
+            RecordHead::from_event(event, &placed.id, now).encode(one.salt, &event.body, payload);
         }
     }
 
     /// Estimates the bytes of its records: bodies, ids and types, and the fixed fields.
-    fn bytes(&self) -> usize {
+    fn estimated_bytes(&self) -> usize {
         let events = self.batch.events.iter().zip(&self.placed);
         let bytes = events.map(|(event, placed)| {
             event.body.len() + event.kind.as_str().len() + placed.id.as_str().len() + 64
@@ -167,36 +168,36 @@ impl WriteRequest {
         bytes.sum()
     }
 
-    /// Returns true if it writes to the session: the lease of another writer blocks it.
-    pub(super) fn writes(&self) -> bool {
-        let Ask::Append = self.ask else { return false };
+    /// Returns true if it writes to the session: a lease of another writer would block it.
+    pub(super) fn needs_lease(&self) -> bool {
+        let WriteKind::Append = self.ask else { return false };
         match &self.batch.note {
             None => true,
             Some(note) => {
-                let checkpoint = note.kind.is_checkpoint() && !self.batch.is_idle();
+                let checkpoint = note.kind.is_checkpoint() && !self.batch.is_idle_note();
                 !self.batch.events.is_empty() || checkpoint
             }
         }
     }
 
     /// Returns the control record that precedes its events; `end` is the tail after them.
-    pub(super) fn control(&self, entry: &Entry, end: Position) -> Option<Control> {
+    pub(super) fn control_record(&self, entry: &Entry, end: Position) -> Option<Control> {
         Some(match &self.ask {
-            Ask::Create(create) => Control::Create((**create).clone()),
-            Ask::Append => Control::Note(note_record(self.batch.note.as_ref()?, end)),
-            Ask::Change(change) => Control::Change(change.clone()),
-            Ask::GiveUp(loss) => Control::Loss(loss.clone()),
-            Ask::Lease(_) => {
+            WriteKind::Create(create) => Control::Create((**create).clone()),
+            WriteKind::Append => Control::Note(note_record(self.batch.note.as_ref()?, end)),
+            WriteKind::Change(change) => Control::Change(change.clone()),
+            WriteKind::GiveUp(loss) => Control::Loss(loss.clone()),
+            WriteKind::Lease(_) => {
                 let lease = self.lease?;
                 let until = lease.until.map(|until| until.0);
                 Control::Lease(LeaseRecord { fence: lease.fence.0, until, key: lease.key })
             }
-            Ask::Expire => {
-                let life = Life { expire: true, ..Life::default() };
-                Control::Change(Change { life, ..Change::default() })
+            WriteKind::Expire => {
+                let life = LifetimeChange { expire: true, ..LifetimeChange::default() };
+                Control::Change(ChangeRecord { life, ..ChangeRecord::default() })
             }
-            Ask::Redact(position) => Control::Redact(Redact { position: position.0 }),
-            Ask::Erase => Control::Erase(Tombstone {
+            WriteKind::Redact(position) => Control::Redact(RedactRecord { position: position.0 }),
+            WriteKind::Erase => Control::Erase(Tombstone {
                 tenant: entry.tenant.clone(),
                 user: entry.user.clone(),
                 session: entry.session.clone(),

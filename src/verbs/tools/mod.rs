@@ -1,47 +1,48 @@
-//! Tools for models: what each is declared as, the list of them, and the one call of a tool by its
-//! name. It must not hold a rule of a session.
+//! Tools for models: their declarations, the list of them, and the call of a tool by its name. It
+//! must not hold a rule of a session.
 
 mod arguments;
-mod declared;
-mod derived;
+mod declaration;
+mod next_call;
 mod prepared;
+mod serving;
 mod table;
-mod way_out;
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-pub(crate) use self::derived::{CallContext, ServeTool};
-use self::way_out::RefusedCall;
+use self::next_call::RefusedArguments;
+pub(crate) use self::serving::{CallContext, ServeTool};
 pub use self::{
-    arguments::bounded,
-    declared::{AtFront, Tool},
+    arguments::check_bounds,
+    declaration::{FrontEndPart, Tool},
     table::Argument,
 };
 use super::{
-    Asks, Media, Need, NoQuery, OfTool, OwnerInfo, RequestHeader, Route, Serve, Verb, Visit,
+    BodyUse, Media, NoQuery, OwnerInfo, RequestHeader, RequiredGrant, Route, Serve, ToolPath, Verb,
+    Visit,
 };
 use crate::{
     access::Principal,
     event::{BatchKey, Fence, SessionId},
-    service::{Audit, Caller, Code, Service, ServiceError, ServiceResult, Via},
+    service::{AuditEntry, Caller, ClientIdentity, Code, Service, ServiceError, ServiceResult},
 };
 
 /// The MCP endpoint. Each tool that is called needs a grant of its own.
-pub const MCP: Route = Route::any("/mcp", "mcp", Need::Credential);
+pub const MCP: Route = Route::any("/mcp", "mcp", RequiredGrant::Credential);
 
-pub(super) fn each(visit: &mut impl Visit) {
-    visit.by_hand::<CallTool>();
+pub(super) fn visit_all(visit: &mut impl Visit) {
+    visit.visit_custom_verb::<CallTool>();
 }
 
-/// Milliseconds that a model waits for what is not in the index yet: mostly at a first search.
+/// Milliseconds that a model waits for events not indexed yet: mostly at a first search.
 pub const MODEL_WAIT_MS: u64 = 2_000;
 
-/// The tools that an installed agent is offered, and of each the arguments that are listed: a model
-/// pays for every schema with each request. They recover, look up, remember, save a step, read a
-/// range and mark a place. Other arguments of theirs are taken all the same.
+/// Tools that an installed agent is offered, and the arguments listed for each: a model pays for
+/// every schema with each request. They recover, search, remember, record a step, read a range and
+/// make a checkpoint. Other arguments of these tools are accepted as well.
 const OF_AGENT: [(&str, &[&str]); 6] = [
     ("get_research_session", &["sessionId", "stepId", "cursor", "find"]),
     ("memory_search", &["query", "sessionId", "limit", "around", "cursor"]),
@@ -68,7 +69,7 @@ const OF_AGENT: [(&str, &[&str]); 6] = [
 /// A group of tools that is offered as a whole, to keep the cost of schemas small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Toolset {
-    /// A few of all the others, for an agent that was set up.
+    /// A few tools of all other toolsets, for an installed agent.
     Agent,
     /// Research sessions; offered by default.
     Research,
@@ -86,10 +87,10 @@ impl Toolset {
     /// Every toolset that has tools of its own.
     pub const ALL: [Self; 5] =
         [Self::Research, Self::Events, Self::Memory, Self::Graph, Self::Workspace];
-    /// The name that stands for all of them.
+    /// Name that selects all of them.
     pub const EVERY: &'static str = "all";
 
-    /// Its name.
+    /// Returns the name of the toolset.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -125,36 +126,36 @@ impl Toolset {
 
     /// Returns true if the toolset contains a tool.
     #[must_use]
-    pub fn has(self, tool: &Tool) -> bool {
-        self == tool.toolset || self == Self::Agent && tool.listed_for_agent().is_some()
+    pub fn contains(self, tool: &Tool) -> bool {
+        self == tool.toolset || self == Self::Agent && tool.agent_arguments().is_some()
     }
 }
 
 /// Returns the tools of some toolsets, in listing order.
-pub fn offered(toolsets: &[Toolset]) -> impl Iterator<Item = &'static Tool> {
-    tools().iter().filter(move |tool| toolsets.iter().any(|set| set.has(tool)))
+pub fn in_toolsets(toolsets: &[Toolset]) -> impl Iterator<Item = &'static Tool> {
+    tools().iter().filter(move |tool| toolsets.iter().any(|set| set.contains(tool)))
 }
 
-/// The tools of everything that [`each`](super::each) lists, toolset by toolset.
+/// All tools that [`visit_all`](super::visit_all) visits, sorted by toolset.
 static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
-    let mut all = Collected(Vec::new());
-    super::each(&mut all);
+    let mut all = ToolCollector(Vec::new());
+    super::visit_all(&mut all);
     all.0.sort_by_key(|tool| tool.toolset);
     all.0
 });
 
-struct Collected(Vec<Tool>);
+struct ToolCollector(Vec<Tool>);
 
-impl Visit for Collected {
-    fn verb<V: Serve>(&mut self) {
+impl Visit for ToolCollector {
+    fn visit_verb<V: Serve>(&mut self) {
         self.0.extend(V::TOOL);
     }
 
-    fn by_hand<V: Verb>(&mut self) {
+    fn visit_custom_verb<V: Verb>(&mut self) {
         self.0.extend(V::TOOL);
     }
 
-    fn tool(&mut self, tool: Tool) {
+    fn visit_tool(&mut self, tool: Tool) {
         self.0.push(tool);
     }
 }
@@ -173,7 +174,7 @@ pub fn tool(name: &str) -> Option<&'static Tool> {
 
 /// Returns the published list of tools (`proto/mcp/tools.json`).
 #[must_use]
-pub fn published() -> Value {
+pub fn published_list() -> Value {
     let all = tools().iter().map(|tool| {
         json!({
             "name": tool.name,
@@ -188,41 +189,43 @@ pub fn published() -> Value {
     json!({ "tools": all.collect::<Vec<_>>() })
 }
 
-/// Returns true if an MCP request calls a tool that carries an event or a state.
+/// Returns true if an MCP request calls a tool whose arguments contain an event or a state.
 #[must_use]
-pub fn carries(request: &[u8]) -> bool {
+pub fn has_large_arguments(request: &[u8]) -> bool {
     #[derive(Deserialize)]
-    struct Request {
-        params: Params,
+    struct NamedCall {
+        params: CallName,
     }
     #[derive(Deserialize)]
-    struct Params {
+    struct CallName {
         name: String,
     }
-    let called = serde_json::from_slice::<Request>(request);
-    called.is_ok_and(|request| tool(&request.params.name).is_some_and(|tool| tool.carries))
+    let called = serde_json::from_slice::<NamedCall>(request);
+    called.is_ok_and(|request| {
+        tool(&request.params.name).is_some_and(|tool| tool.has_large_arguments)
+    })
 }
 
-/// The one argument of a request from [`with_text`]: the text of those that were sent.
+/// Only argument in a request from [`encode_arguments_as_text`]: the sent arguments as text.
 pub const TEXT: &str = "sessionlog/arguments";
 
 /// Encodes the arguments of an MCP request for one of our tools as one text: a library that parsed
 /// them would change numbers outside the range of doubles. `None` for other messages.
 #[must_use]
-pub fn with_text(request: &str) -> Option<String> {
+pub fn encode_arguments_as_text(request: &str) -> Option<String> {
     #[derive(Deserialize)]
-    struct Request<'a> {
+    struct ToolsCall<'a> {
         method: Cow<'a, str>,
         #[serde(borrow)]
-        params: Params<'a>,
+        params: ToolsCallParams<'a>,
     }
     #[derive(Deserialize)]
-    struct Params<'a> {
+    struct ToolsCallParams<'a> {
         name: Cow<'a, str>,
         #[serde(borrow)]
         arguments: &'a RawValue,
     }
-    let Request { method, params } = serde_json::from_str(request).ok()?;
+    let ToolsCall { method, params } = serde_json::from_str(request).ok()?;
     let arguments = params.arguments.get();
     // A model may send the object as a string.
     let inside = serde_json::from_str::<String>(arguments).ok();
@@ -237,31 +240,31 @@ pub fn with_text(request: &str) -> Option<String> {
     Some(format!("{before}{}{after}", json!({ TEXT: text })))
 }
 
-/// A call of a tool: who makes it, and what carries it out.
+/// A call of a tool, with its caller and the service that executes it.
 #[derive(Clone, Copy)]
 pub struct ToolCall<'a> {
-    /// Service that carries it out.
+    /// Service that executes the call.
     pub service: &'a Service,
-    /// The process that owns the data directory.
+    /// Process that owns the data directory.
     pub owner: &'a OwnerInfo,
-    /// On whose behalf.
+    /// Caller on whose behalf the tool runs.
     pub caller: &'a Caller,
-    /// Grants of its credential.
+    /// Principal with the grants of the credential.
     pub who: &'a Principal,
-    /// By what the caller is known.
-    pub via: &'a Via,
-    /// Names the call: a retry with the same key does not happen twice.
+    /// Identification of the caller without a session id.
+    pub via: &'a ClientIdentity,
+    /// Idempotency key: a retry with the same key does not happen twice.
     pub key: Option<&'a BatchKey>,
 }
 
 impl ToolCall<'_> {
     /// Returns the caller with the fencing token of its lease.
-    pub(super) fn holding(&self, token: Option<u64>) -> Caller {
+    pub(super) fn caller_with_fence(&self, token: Option<u64>) -> Caller {
         Caller { fence: token.map(Fence).or(self.caller.fence), ..self.caller.clone() }
     }
 
     /// Parses the session that an argument names.
-    pub(super) fn named(&self, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
+    pub(super) fn parse_session(&self, text: Option<&str>) -> ServiceResult<Option<SessionId>> {
         let checked = text.map(SessionId::new).transpose();
         checked.map_err(|error| {
             ServiceError::invalid("sessionId", error)
@@ -282,25 +285,26 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
     })?;
     let ToolCall { service, who, .. } = call;
     if let Err(lacking) = who.require(&tool.grants()) {
-        if who.is_audited && who.tenant.notes(service.monotonic()) {
-            audit(service, who, tool, None, Some(Code::Forbidden)).await;
+        if who.is_audited && who.tenant.should_audit_refusal(service.monotonic()) {
+            record_audit(service, who, tool, None, Some(Code::Forbidden)).await;
         }
         return Err(lacking.into());
     }
-    let asked = RefusedCall::of(name, &arguments);
-    let key =
-        call.key.map(|key| if tool.plain_key { key.clone() } else { keyed(key, name, &arguments) });
+    let asked = RefusedArguments::parse(name, &arguments);
+    let key = call
+        .key
+        .map(|key| if tool.plain_key { key.clone() } else { derive_key(key, name, &arguments) });
     let call = ToolCall { key: key.as_ref(), ..call };
     let is_audited = who.is_audited && tool.need.is_audited();
     let served = if is_audited {
-        audited(call, tool, arguments, asked.session().map(str::to_owned)).await
+        serve_audited(call, tool, arguments, asked.session().map(str::to_owned)).await
     } else {
         tool.serve(call, arguments).await
     };
     match served {
         Err(error) => {
-            let mut error = call.service.offer(call.caller, call.via, error).await;
-            error.hint.call = asked.way_out(&error);
+            let mut error = call.service.offer_sessions(call.caller, call.via, error).await;
+            error.hint.call = asked.next_call(&error);
             Err(error)
         }
         answer => answer,
@@ -309,7 +313,7 @@ pub async fn call(call: ToolCall<'_>, name: &str, arguments: String) -> ServiceR
 
 /// Executes an audited call as HTTP does: it completes even if its client leaves, and is recorded
 /// before the response.
-async fn audited(
+async fn serve_audited(
     call: ToolCall<'_>,
     tool: &'static Tool,
     given: String,
@@ -322,7 +326,7 @@ async fn audited(
         let call = ToolCall { service, owner, caller, who, via, key: key.as_ref() };
         let answer = tool.serve(call, given).await;
         let refused = answer.as_ref().err().map(|error| error.code);
-        audit(service, who, tool, session.as_deref(), refused).await;
+        record_audit(service, who, tool, session.as_deref(), refused).await;
         answer
     });
     let failed = |error| Err(ServiceError::new(Code::InternalError, format!("{error}")));
@@ -330,7 +334,7 @@ async fn audited(
 }
 
 /// Records a tool call under its HTTP route, regardless of the interface used.
-async fn audit(
+async fn record_audit(
     service: &Service,
     who: &Principal,
     tool: &Tool,
@@ -338,51 +342,51 @@ async fn audit(
     refused: Option<Code>,
 ) {
     let route = CallTool::ROUTE.path.replace("{name}", tool.name);
-    let line = Audit::call(&who.name, "POST", &route, session, None, refused);
+    let line = AuditEntry::from_call(&who.name, "POST", &route, session, None, refused);
     service.audit(who.tenant.id(), line).await;
 }
 
 /// Returns the key of a tool call: calls with other arguments have other keys. The key of
 /// `continue_session` includes a digest although it stores events, in the id of its checkpoint: the
 /// digest cannot be guessed without the key, which is not stored with it.
-fn keyed(key: &BatchKey, name: &str, arguments: &str) -> BatchKey {
+fn derive_key(key: &BatchKey, name: &str, arguments: &str) -> BatchKey {
     let asked = ("tool", name, arguments);
-    key.clone().of_call(|to| serde_json::to_writer(to, &asked)).expect("a call is JSON")
+    key.clone().with_request_digest(|to| serde_json::to_writer(to, &asked)).expect("a call is JSON")
 }
 
 /// The call of a tool over HTTP.
 pub struct CallTool;
 
 /// Declares a header that identifies a caller without a session id.
-const fn known_by(name: &'static str, about: &'static str) -> RequestHeader {
+const fn caller_header(name: &'static str, about: &'static str) -> RequestHeader {
     RequestHeader { name, about, is_number: false }
 }
 
 impl Verb for CallTool {
-    const ROUTE: Route = Route::post("/v1/tools/{name}", "callTool", Need::Credential);
+    const ROUTE: Route = Route::post("/v1/tools/{name}", "callTool", RequiredGrant::Credential);
     const TAG: &'static str = "tools";
     const ABOUT: &'static str = "Calls a tool; proto/mcp/tools.json lists them with their schemas.";
-    const ASKS: Asks = Asks::Body("The tool's arguments, camelCase");
+    const ASKS: BodyUse = BodyUse::Body("The tool's arguments, camelCase");
     const KEY: Option<&'static str> = Some("A retry with the same key does not happen twice");
     const ANSWERS: &'static str = "The tool's structured content, camelCase";
     const HEADERS: &'static [RequestHeader] = &[
-        known_by("Sessionlog-Session", "The session the caller was started for"),
-        known_by(
+        caller_header("Sessionlog-Session", "The session the caller was started for"),
+        caller_header(
             "Sessionlog-Connection",
             "Name of the caller's connection: without an id it continues the session it used last",
         ),
-        known_by(
+        caller_header(
             "Sessionlog-Connection-Session",
             "The session the front end remembers of that connection",
         ),
-        known_by("Sessionlog-Directory", "The caller's working directory, percent-encoded"),
-        known_by(
+        caller_header("Sessionlog-Directory", "The caller's working directory, percent-encoded"),
+        caller_header(
             "Sessionlog-Root",
             "The root of the repository that contains the directory, percent-encoded",
         ),
     ];
     const GIVES: &'static [Media] = &[Media::Json];
-    type Params = OfTool;
+    type Params = ToolPath;
     type Query = NoQuery;
     type Body = Value;
     type Answer = Value;

@@ -1,15 +1,14 @@
-//! The table of a tool's arguments: each is a member of the verb's place, query or body, under a
-//! name of its own and described in a few words, or one that every tool has. It must not know a
-//! verb.
+//! The table of a tool's arguments: each is a member of the verb's path, query or body, under its
+//! own name and with a short description, or one that every tool has. It must not know a verb.
 
 use serde_json::{Map, Value, json};
 
 use crate::wire::tools::{
-    camel_name,
     names::{Changes, ToolNames},
+    to_camel_case,
 };
 
-/// An argument that a tool lists: a member of the verb's place, query or body.
+/// An argument that a tool lists: a member of the verb's path, query or body.
 #[derive(Clone, Copy, Debug)]
 pub struct Argument {
     name: &'static str,
@@ -21,43 +20,46 @@ pub struct Argument {
     one_of: &'static [&'static str],
 }
 
-/// Meaning of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ArgumentMeaning {
     /// The member that has the same name in snake_case.
     Member,
-    /// The member of this name.
+    /// The member with this name.
     Named(&'static str),
     /// The session of the call.
     Session,
     /// The workspace of the call.
     Workspace,
-    /// The token of the lease.
+    /// The fencing token of a lease.
     Fence,
 }
 
 impl Argument {
-    /// The token of a lease, which every tool takes that writes.
+    /// Fencing token of a lease, which every writing tool takes.
     pub const FENCE: Self =
-        Self::meaning("fencingToken", "Token of a lease.", ArgumentMeaning::Fence);
+        Self::with_meaning("fencingToken", "Token of a lease.", ArgumentMeaning::Fence);
 
-    const fn meaning(name: &'static str, about: &'static str, meaning: ArgumentMeaning) -> Self {
+    const fn with_meaning(
+        name: &'static str,
+        about: &'static str,
+        meaning: ArgumentMeaning,
+    ) -> Self {
         Self { name, about, meaning, is_required: false, is_point: false, max: None, one_of: &[] }
     }
 
     /// Declares an argument for the member with that name in camelCase, optionally described.
     pub const fn new(name: &'static str, about: &'static str) -> Self {
-        Self::meaning(name, about, ArgumentMeaning::Member)
+        Self::with_meaning(name, about, ArgumentMeaning::Member)
     }
 
     /// Declares the session of the call.
     pub const fn session(about: &'static str) -> Self {
-        Self::meaning("sessionId", about, ArgumentMeaning::Session)
+        Self::with_meaning("sessionId", about, ArgumentMeaning::Session)
     }
 
     /// Declares the workspace of the call.
     pub const fn workspace(name: &'static str, about: &'static str) -> Self {
-        Self::meaning(name, about, ArgumentMeaning::Workspace)
+        Self::with_meaning(name, about, ArgumentMeaning::Workspace)
     }
 
     /// Maps the argument to a member of another name.
@@ -74,24 +76,23 @@ impl Argument {
 
     /// Accepts a point, which may be sent as a number.
     #[must_use]
-    pub const fn point(self) -> Self {
+    pub const fn as_point(self) -> Self {
         Self { is_point: true, ..self }
     }
 
     /// Restricts the values to these words.
     #[must_use]
-    pub const fn one_of(self, words: &'static [&'static str]) -> Self {
+    pub const fn with_values(self, words: &'static [&'static str]) -> Self {
         Self { one_of: words, ..self }
     }
 
     /// Sets a lower maximum than the verb's.
     #[must_use]
-    pub const fn at_most(self, max: usize) -> Self {
+    pub const fn with_max(self, max: usize) -> Self {
         Self { max: Some(max), ..self }
     }
 }
 
-/// Part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestPart {
     Params,
@@ -99,77 +100,79 @@ pub(super) enum RequestPart {
     Body,
 }
 
-/// The schemas of the parts of a request.
-pub(super) type Parts = Vec<(RequestPart, Map<String, Value>)>;
+pub(super) type PartSchemas = Vec<(RequestPart, Map<String, Value>)>;
 
-/// The place that a call of a tool means.
+/// Session or workspace that a call works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ToolPlace {
-    /// None, or what the tool makes of its arguments.
+pub(super) enum ToolTarget {
+    /// Neither, or what the tool derives from its arguments.
     Nothing,
-    /// That of the verb's path.
-    OfPath,
+    /// The one in the verb's path.
+    FromPath,
     /// A session: the one that an argument names, else the bound one. The answer names it, and it
-    /// is the bound one from then on.
+    /// is bound afterwards.
     Session,
-    /// A workspace: the one that an argument names, that of the bound session, that of the caller's
-    /// directory.
+    /// A workspace: the one that an argument names, that of the bound session, or that of the
+    /// caller's directory.
     Workspace,
 }
 
 /// Arguments and answer of a tool, as they are declared.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ToolShape {
-    /// The session or the workspace that a call means.
-    pub(super) place: ToolPlace,
-    /// True if its answer has recorded text, and says that this is data.
+    /// Session or workspace that a call works on.
+    pub(super) target: ToolTarget,
+    /// True if its answer contains recorded text, which it marks as data.
     pub(super) is_marked: bool,
-    /// True if it takes the token of a lease.
+    /// True if it takes the fencing token of a lease.
     pub(super) has_fence: bool,
-    /// Its arguments; none: every member of the verb.
+    /// Arguments of the tool. If empty, every member of the verb is an argument.
     pub(super) arguments: &'static [Argument],
     /// Members whose names are not those of the verb in camelCase.
     pub(super) changes: Changes,
-    pub(super) parts: fn() -> Parts,
+    pub(super) parts: fn() -> PartSchemas,
     pub(super) answer: fn() -> Map<String, Value>,
 }
 
 impl ToolShape {
     /// Returns the target of a call, and the accepted arguments.
-    pub(super) fn taken(&self) -> (ToolPlace, Vec<TakenArgument>) {
+    pub(super) fn accepted_arguments(&self) -> (ToolTarget, Vec<AcceptedArgument>) {
         let mut parts = (self.parts)();
-        let place = match self.place {
-            ToolPlace::OfPath => place_of(&mut parts),
-            place => place,
+        let target = match self.target {
+            ToolTarget::FromPath => extract_target(&mut parts),
+            target => target,
         };
         if !self.arguments.is_empty() {
-            let of = |one: &Argument| TakenArgument::from_table(one, &parts, self.changes);
-            return (place, self.arguments.iter().map(of).collect());
+            let of = |one: &Argument| AcceptedArgument::from_table(one, &parts, self.changes);
+            return (target, self.arguments.iter().map(of).collect());
         }
         let mut all = Vec::new();
-        if place == ToolPlace::Session {
-            all.push(TakenArgument::of_call(&Argument::session("Left out: the bound session.")));
+        if target == ToolTarget::Session {
+            all.push(AcceptedArgument::from_call(&Argument::session(
+                "Left out: the bound session.",
+            )));
         }
         for part in &parts {
-            let members = members(&part.1).map(|name| (in_tool(name), name));
+            let members = member_names(&part.1).map(|name| (to_tool_name(name), name));
             all.extend(
-                members.map(|(name, member)| TakenArgument::new(name, member, part, self.changes)),
+                members
+                    .map(|(name, member)| AcceptedArgument::new(name, member, part, self.changes)),
             );
         }
-        let is_fence = |one: &TakenArgument| one.name == Argument::FENCE.name;
+        let is_fence = |one: &AcceptedArgument| one.name == Argument::FENCE.name;
         if self.has_fence && !all.iter().any(is_fence) {
-            all.push(TakenArgument::of_call(&Argument::FENCE));
+            all.push(AcceptedArgument::from_call(&Argument::FENCE));
         }
-        (place, all)
+        (target, all)
     }
 }
 
-/// An argument that is taken, and where it goes.
+/// An accepted argument, and its target in the call.
 #[derive(Debug)]
-pub(super) struct TakenArgument {
+pub(super) struct AcceptedArgument {
     pub(super) name: String,
     pub(super) member: String,
-    pub(super) to: To,
+    pub(super) to: ArgumentTarget,
     pub(super) names: ToolNames,
     pub(super) schema: Value,
     pub(super) is_required: bool,
@@ -177,14 +180,14 @@ pub(super) struct TakenArgument {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum To {
+pub(super) enum ArgumentTarget {
     RequestPart(RequestPart),
     Session,
     Workspace,
     Fence,
 }
 
-impl TakenArgument {
+impl AcceptedArgument {
     /// Creates the argument of a part's member.
     fn new(
         name: String,
@@ -197,17 +200,19 @@ impl TakenArgument {
         let names = ToolNames::from_schema(&mut schema, member, all);
         let required = of.get("required").and_then(Value::as_array);
         let is_required = required.is_some_and(|all| all.iter().any(|one| *one == *member));
-        let (member, to) = (member.to_owned(), To::RequestPart(*part));
+        let (member, to) = (member.to_owned(), ArgumentTarget::RequestPart(*part));
         Self { name, member, to, names, schema, is_required, is_point: false }
     }
 
     /// Creates an argument that is not a member of the request.
-    fn of_call(one: &Argument) -> Self {
+    fn from_call(one: &Argument) -> Self {
         let text = || json!({ "type": "string" });
         let (to, mut schema) = match one.meaning {
-            ArgumentMeaning::Fence => (To::Fence, json!({ "type": "integer", "minimum": 0 })),
-            ArgumentMeaning::Workspace => (To::Workspace, text()),
-            _ => (To::Session, text()),
+            ArgumentMeaning::Fence => {
+                (ArgumentTarget::Fence, json!({ "type": "integer", "minimum": 0 }))
+            }
+            ArgumentMeaning::Workspace => (ArgumentTarget::Workspace, text()),
+            _ => (ArgumentTarget::Session, text()),
         };
         describe(&mut schema, one);
         let (name, member) = (one.name.to_owned(), one.name.to_owned());
@@ -216,15 +221,15 @@ impl TakenArgument {
     }
 
     /// Creates a listed argument.
-    fn from_table(one: &Argument, parts: &Parts, changes: Changes) -> Self {
+    fn from_table(one: &Argument, parts: &PartSchemas, changes: Changes) -> Self {
         let is_it = |member: &&String| match one.meaning {
             ArgumentMeaning::Named(name) => *member == name,
-            _ => in_tool(member) == one.name || *member == one.name,
+            _ => to_tool_name(member) == one.name || *member == one.name,
         };
         if !matches!(one.meaning, ArgumentMeaning::Member | ArgumentMeaning::Named(_)) {
-            return Self::of_call(one);
+            return Self::from_call(one);
         }
-        let found = parts.iter().find_map(|of| Some((members(&of.1).find(is_it)?, of)));
+        let found = parts.iter().find_map(|of| Some((member_names(&of.1).find(is_it)?, of)));
         let (member, part) = found.expect("an argument of a table is a member of its verb");
         let mut made = Self::new(one.name.to_owned(), member, part, changes);
         (made.is_required, made.is_point) = (made.is_required || one.is_required, one.is_point);
@@ -235,23 +240,24 @@ impl TakenArgument {
     /// Returns true if the name refers to this argument. Names in snake_case are also accepted in
     /// camelCase, and a workspace under both of its names.
     pub(super) fn is_named(&self, name: &str) -> bool {
-        let is_workspace = self.to == To::Workspace && ["workspace", "workspaceId"].contains(&name);
-        is_workspace || self.name == name || camel_name(&self.name) == name
+        let is_workspace =
+            self.to == ArgumentTarget::Workspace && ["workspace", "workspaceId"].contains(&name);
+        is_workspace || self.name == name || to_camel_case(&self.name) == name
     }
 }
 
 /// Removes the session or the workspace from the path's schema and returns the target.
-fn place_of(parts: &mut Parts) -> ToolPlace {
+fn extract_target(parts: &mut PartSchemas) -> ToolTarget {
     for (part, schema) in parts {
         let Some(Value::Object(all)) = schema.get_mut("properties") else { continue };
         if *part == RequestPart::Params && all.shift_remove("session").is_some() {
-            return ToolPlace::Session;
+            return ToolTarget::Session;
         }
         if *part == RequestPart::Params && all.shift_remove("workspace").is_some() {
-            return ToolPlace::Workspace;
+            return ToolTarget::Workspace;
         }
     }
-    ToolPlace::Nothing
+    ToolTarget::Nothing
 }
 
 /// Adds a table entry's description and limits to a schema.
@@ -289,12 +295,12 @@ pub(super) fn list_point_as_text(schema: &mut Value) {
 }
 
 /// Returns the names of a schema's members.
-fn members(schema: &Map<String, Value>) -> impl Iterator<Item = &String> {
+fn member_names(schema: &Map<String, Value>) -> impl Iterator<Item = &String> {
     let properties = schema.get("properties").and_then(Value::as_object);
     properties.into_iter().flat_map(Map::keys)
 }
 
 /// Returns the name of a verb's member in its tool.
-fn in_tool(member: &str) -> String {
-    camel_name(member.trim_end_matches("[]"))
+fn to_tool_name(member: &str) -> String {
+    to_camel_case(member.trim_end_matches("[]"))
 }

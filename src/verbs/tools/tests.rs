@@ -31,7 +31,7 @@ fn walk(schema: &Value, check: &mut dyn FnMut(&Map<String, Value>)) {
 }
 
 #[test]
-fn schemas_are_plain_objects_without_nulls_and_references() {
+fn tool_schemas_are_objects_without_nulls_and_references() {
     for tool in tools() {
         let input = tool.input_schema();
         assert_eq!(input.get("type"), Some(&Value::from("object")), "{}", tool.name);
@@ -59,19 +59,19 @@ fn every_writing_tool_takes_a_fencing_token() {
 }
 
 #[test]
-fn a_toolset_list_is_parsed_by_name() {
+fn parse_list_accepts_names_and_all_and_returns_an_unknown_name() {
     assert_eq!(
         Toolset::parse_list("events, research,events"),
         Ok(vec![Toolset::Events, Toolset::Research])
     );
     assert_eq!(Toolset::parse_list("research,memoir"), Err("memoir".to_owned()));
     let all = Toolset::parse_list("agent,all").expect("toolsets");
-    assert_eq!((all.len(), offered(&all).count()), (6, tools().len()));
+    assert_eq!((all.len(), in_toolsets(&all).count()), (6, tools().len()));
 }
 
 #[test]
-fn a_recorded_call_of_every_tool_is_recognised_as_own() {
+fn is_own_is_true_for_every_tool() {
     for tool in tools() {
-        assert!(crate::traces::tools::is_own(None, tool.name), "{}", tool.name);
+        assert!(crate::traces::tools::is_own_tool(None, tool.name), "{}", tool.name);
     }
 }

@@ -1,6 +1,6 @@
-//! The members of JSON objects as they came, by one pass of serde over raw values: it takes half of
-//! the time of the scanner that it replaced, or less (decision 0048). Nesting is counted apart,
-//! because serde bounds none of raw values. It must not know what a member means.
+//! Members of JSON objects with their original text, by one pass of serde over raw values: it takes
+//! at most half the time of the scanner that it replaced (decision 0048). Nesting is checked
+//! separately, because serde does not bound it in raw values. It must not know what a member means.
 
 use std::{borrow::Cow, fmt};
 
@@ -10,31 +10,31 @@ use serde::{
 };
 use serde_json::{Deserializer, value::RawValue};
 
-use super::not_json;
+use super::invalid_json;
 use crate::{
-    event::{json::weigh, limits},
+    event::{json::measure, limits},
     service::ServiceResult,
 };
 
-/// White space of JSON.
+/// White space in JSON.
 const SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
-/// The member that is a list of events.
+/// Name of the member that is a list of events.
 const EVENTS: &str = "events";
 
 /// A member of an object.
 pub(super) struct Member<'a> {
-    /// The bytes that its name stands for.
+    /// Unescaped bytes of the name.
     pub(super) name: Cow<'a, [u8]>,
-    /// The text of the name, quotes included.
+    /// Text of the name, quotes included.
     key: &'a str,
-    /// The text of its value.
+    /// Text of the value.
     pub(super) value: &'a str,
 }
 
 impl<'a> Member<'a> {
-    /// The member with the white space around it: what stands between two commas of `text`, of
-    /// which it is a part.
-    pub(super) fn in_text(&self, text: &'a str) -> &'a str {
+    /// Returns the member with the white space around it: the text between two commas of `text`,
+    /// which must contain the member.
+    pub(super) fn with_surrounding_space(&self, text: &'a str) -> &'a str {
         let at = |part: &str| part.as_ptr() as usize - text.as_ptr() as usize;
         let (from, to) = (at(self.key), at(self.value) + self.value.len());
         let before = text.get(..from).unwrap_or_default().trim_end_matches(SPACE).len();
@@ -44,12 +44,12 @@ impl<'a> Member<'a> {
     }
 }
 
-/// Members of an object, as far as it was read.
+/// Members of an object, as far as it was parsed.
 #[derive(Default)]
-pub(super) struct Object<'a> {
-    /// Its members in order; of a request, without the events.
+pub(super) struct ParsedObject<'a> {
+    /// Members in order; of a request, without the events.
     pub(super) members: Vec<Member<'a>>,
-    /// The events of a request, each by its members: at most one more than a batch may have.
+    /// Events of a request, each by its members: at most one more than a batch may have.
     pub(super) events: Option<Vec<Vec<Member<'a>>>>,
     /// True if `events` comes twice.
     pub(super) twice: bool,
@@ -57,57 +57,57 @@ pub(super) struct Object<'a> {
     is_request: bool,
 }
 
-/// Reason for which a text is not read as an object.
-pub(super) enum Unlike {
-    /// It is JSON of another kind.
+/// Reason for which a text does not have the expected shape.
+pub(super) enum ShapeError {
+    /// The text is JSON, but not an object.
     Object,
-    /// `events` is no list.
+    /// `events` is not a list.
     List,
-    /// The event of this index is no object.
+    /// The event of this index is not an object.
     Event(usize),
 }
 
-impl<'a> Object<'a> {
-    /// Reads an object.
+impl<'a> ParsedObject<'a> {
+    /// Parses an object.
     ///
     /// # Errors
     /// `invalid_json`.
-    pub(super) fn read(text: &'a str) -> ServiceResult<Result<Self, Unlike>> {
+    pub(super) fn parse(text: &'a str) -> ServiceResult<Result<Self, ShapeError>> {
         let mut object = Self::default();
         Ok(object.fill(text)?.map(|()| object))
     }
 
-    /// Reads the object of a request, whose events are read by their members.
+    /// Parses the object of a request, whose events are parsed by their members.
     ///
     /// # Errors
     /// `invalid_json`.
-    pub(super) fn request(text: &'a str) -> ServiceResult<Result<Self, Unlike>> {
+    pub(super) fn parse_request(text: &'a str) -> ServiceResult<Result<Self, ShapeError>> {
         let mut object = Self { is_request: true, ..Self::default() };
         Ok(object.fill(text)?.map(|()| object))
     }
 
-    /// Reads as much of an object as can be read.
-    pub(super) fn begun(text: &'a str) -> Self {
+    /// Parses as much of an object as possible.
+    pub(super) fn parse_prefix(text: &'a str) -> Self {
         let mut object = Self::default();
-        // What was read before an error is kept.
+        // Members before an error are kept.
         let _ = object.fill(text);
         object
     }
 
-    fn fill(&mut self, text: &'a str) -> ServiceResult<Result<(), Unlike>> {
+    fn fill(&mut self, text: &'a str) -> ServiceResult<Result<(), ShapeError>> {
         if !text.trim_start_matches(SPACE).starts_with('{') {
-            return is_json(text).map(|()| Err(Unlike::Object));
+            return check_json(text).map(|()| Err(ShapeError::Object));
         }
         let mut source = Deserializer::from_str(text);
         let read = (&mut *self).deserialize(&mut source).and_then(|()| source.end());
         let Err(error) = read else { return Ok(Ok(())) };
         if !error.is_data() {
-            return Err(not_json(text, &error));
+            return Err(invalid_json(text, &error));
         }
-        is_json(text)?;
+        check_json(text)?;
         Ok(Err(match &self.events {
-            None => Unlike::List,
-            Some(events) => Unlike::Event(events.len()),
+            None => ShapeError::List,
+            Some(events) => ShapeError::Event(events.len()),
         }))
     }
 }
@@ -116,26 +116,26 @@ impl<'a> Object<'a> {
 ///
 /// # Errors
 /// `invalid_json`.
-pub(super) fn is_json(text: &str) -> ServiceResult<()> {
+pub(super) fn check_json(text: &str) -> ServiceResult<()> {
     let read = serde_json::from_str::<&RawValue>(text);
-    read.map(drop).map_err(|error| not_json(text, &error))
+    read.map(drop).map_err(|error| invalid_json(text, &error))
 }
 
-/// True if a JSON text is nested no deeper than so many levels.
-pub(super) fn is_within(text: &str, levels: usize) -> bool {
-    // Most texts have fewer brackets, which a processor counts a block at a time.
+/// Returns true if a JSON text is nested no deeper than this number of levels.
+pub(super) fn is_within_depth(text: &str, levels: usize) -> bool {
+    // Most texts have fewer brackets, which a processor counts in blocks.
     let opens = |block: &[u8]| {
         let count = |sum, byte: &u8| sum + u8::from(matches!(byte, b'{' | b'['));
         usize::from(block.iter().fold(0_u8, count))
     };
     !text.trim_start_matches(SPACE).starts_with(['{', '['])
         || text.as_bytes().chunks(128).map(opens).sum::<usize>() <= levels
-        || weigh(text.as_bytes(), 0).depth <= levels
+        || measure(text.as_bytes(), 0).depth <= levels
 }
 
-/// The bytes that a JSON string stands for. Halves of surrogate pairs alone keep a place of their
-/// own (three bytes, as in WTF-8), so that different names stay different.
-pub(super) fn unescaped(string: &str) -> Cow<'_, [u8]> {
+/// Returns the bytes of a JSON string. Lone halves of surrogate pairs keep a form of their own
+/// (three bytes, as in WTF-8), so that different names stay different.
+pub(super) fn unescape(string: &str) -> Cow<'_, [u8]> {
     let inner = string.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(string);
     if !inner.contains('\\') {
         return Cow::Borrowed(inner.as_bytes());
@@ -158,7 +158,7 @@ impl Visitor<'_> for Unescaped {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for &mut Object<'de> {
+impl<'de> DeserializeSeed<'de> for &mut ParsedObject<'de> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
@@ -166,7 +166,7 @@ impl<'de> DeserializeSeed<'de> for &mut Object<'de> {
     }
 }
 
-impl<'de> Visitor<'de> for &mut Object<'de> {
+impl<'de> Visitor<'de> for &mut ParsedObject<'de> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -175,12 +175,12 @@ impl<'de> Visitor<'de> for &mut Object<'de> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key::<&RawValue>()?.map(RawValue::get) {
-            let name = unescaped(key);
+            let name = unescape(key);
             if !self.is_request || *name != *EVENTS.as_bytes() {
                 let value = map.next_value::<&RawValue>()?.get();
                 self.members.push(Member { name, key, value });
             } else if self.events.is_none() {
-                map.next_value_seed(Events(&mut self.events))?;
+                map.next_value_seed(EventListSeed(&mut self.events))?;
             } else {
                 self.twice = true;
                 map.next_value::<IgnoredAny>()?;
@@ -190,10 +190,10 @@ impl<'de> Visitor<'de> for &mut Object<'de> {
     }
 }
 
-/// Reads a list of events into its place.
-struct Events<'p, 'a>(&'p mut Option<Vec<Vec<Member<'a>>>>);
+/// Deserializes a list of events into this slot.
+struct EventListSeed<'p, 'a>(&'p mut Option<Vec<Vec<Member<'a>>>>);
 
-impl<'de> DeserializeSeed<'de> for Events<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for EventListSeed<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: de::Deserializer<'de>>(self, source: D) -> Result<(), D::Error> {
@@ -201,7 +201,7 @@ impl<'de> DeserializeSeed<'de> for Events<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Events<'_, 'de> {
+impl<'de> Visitor<'de> for EventListSeed<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for Events<'_, 'de> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let events = self.0.insert(Vec::new());
         while events.len() <= limits::BATCH_EVENTS_MAX {
-            let mut event = Object::default();
+            let mut event = ParsedObject::default();
             if list.next_element_seed(&mut event)?.is_none() {
                 return Ok(());
             }
@@ -227,19 +227,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn depth_is_counted_without_recursion() {
+    fn is_within_depth_counts_a_million_levels_without_recursion() {
         let nested = |levels: usize| "[".repeat(levels) + &"]".repeat(levels);
-        assert!(is_json(&nested(1 << 20)).is_ok());
+        assert!(check_json(&nested(1 << 20)).is_ok());
         for levels in [1, 127, 128] {
-            assert!(is_within(&nested(levels), levels) && !is_within(&nested(levels), levels - 1));
+            assert!(
+                is_within_depth(&nested(levels), levels)
+                    && !is_within_depth(&nested(levels), levels - 1)
+            );
         }
-        assert!(is_within(&format!("[\"{}\",[],[],{{}}]", "[{".repeat(500)), 2));
-        assert!(!is_within(&format!(" \n{}", nested(129)), 128), "white space has no depth");
-        assert!(!is_within(&nested(1 << 20), 128));
+        assert!(is_within_depth(&format!("[\"{}\",[],[],{{}}]", "[{".repeat(500)), 2));
+        assert!(!is_within_depth(&format!(" \n{}", nested(129)), 128), "white space has no depth");
+        assert!(!is_within_depth(&nested(1 << 20), 128));
     }
 
     #[test]
-    fn escaped_keys_name_what_they_spell() {
+    fn unescape_decodes_escapes_and_keeps_lone_surrogates_distinct() {
         for (text, bytes) in [
             (r#""id""#, "id".as_bytes()),
             (r#""\u0069d""#, b"id"),
@@ -249,7 +252,7 @@ mod tests {
             (r#""\ud83d\u0041""#, &[0xed, 0xa0, 0xbd, b'A']),
             (r#""a\"\\\/\b\f\n\r\t""#, b"a\"\\/\x08\x0c\n\r\t"),
         ] {
-            assert_eq!(unescaped(text).as_ref(), bytes, "{text}");
+            assert_eq!(unescape(text).as_ref(), bytes, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The answer of the two research tools: a session, a step of it, the rest of a list, or what
-//! matches some words. Lists are never null, an absent member is absent. It must not cut anything:
-//! harness has.
+//! The answer of the two research tools: a session, a step of it, the rest of a list, or matches of
+//! some words. Lists are never null, an absent member is left out. It must not truncate anything:
+//! `harness` does.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use super::{
     BRIEF_NOTICE, NOTICE, TRUST,
     names::{Changes, NameChange},
     parts::{ActivityOut, CursorsOut, RejectedOut, SourceOut, StepOut, none},
-    research::Depth,
+    research::SourceDepth,
 };
 use crate::{
     api::{
-        cursor::{Cursor, List},
+        cursor::{PageCursor, ViewList},
         find::MatchLine,
         overview::{OpenGap, PageAnswer},
         research::{BranchOut, CoverageOut, PatternOut, ProviderOut},
@@ -24,11 +24,11 @@ use crate::{
     },
     event::{Position, SessionId, Timestamp},
     harness::Overview,
-    service::{BoundBy, RecordedStep, Recovered, RecoveredSession},
+    service::{BoundBy, RecordedStep, RecoverAnswer, RecoveredSession},
 };
 
-/// Name, for a model, of the way in which the session was found.
-pub(crate) fn bound_by(by: BoundBy) -> &'static str {
+/// Returns the name, for a model, of the way in which the session was found.
+pub(crate) fn bound_by_name(by: BoundBy) -> &'static str {
     match by {
         BoundBy::Argument => "argument",
         BoundBy::Started => "started",
@@ -38,7 +38,7 @@ pub(crate) fn bound_by(by: BoundBy) -> &'static str {
     }
 }
 
-/// Names of parts that are not those of the views in camelCase.
+/// Members whose names differ from those of the views in camelCase.
 pub(crate) const NAMES: Changes = &[
     ("steps.number", NameChange::Named("stepNumber")),
     ("steps.line", NameChange::Named("oneLiner")),
@@ -53,46 +53,46 @@ pub(crate) const NAMES: Changes = &[
     ("activity.recent.at", NameChange::Named("timestamp")),
 ];
 
-/// A session, a step of it, the rest of a list, or what matches some words.
+/// A session, a step of it, the rest of a list, or matches of some words.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ResearchAnswer {
     session_id: String,
     /// full, summary, delta, step, page or find.
     response_mode: &'static str,
-    /// How the session was found: argument, started, connection, directory or new.
+    /// Way in which the session was found: argument, started, connection, directory or new.
     bound_by: &'static str,
-    /// The session this one continues: with the step that begins another goal, and where nothing
-    /// was done in it yet: then all that is shown is of that one.
+    /// Id of the session that this one continues: with the step that begins another goal, and while
+    /// this one is empty: then everything shown is of that session.
     #[serde(skip_serializing_if = "none")]
     continues: Option<String>,
     #[serde(skip_serializing_if = "none")]
     research_goal: Option<String>,
-    /// What the user asked for, where the goal is another text.
+    /// Request of the user, if the goal is another text.
     #[serde(skip_serializing_if = "none")]
     task: Option<WordOut>,
-    /// Later messages of the user, oldest first.
+    /// Later messages of the user, the oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     instructions: Vec<WordOut>,
     #[serde(skip_serializing_if = "none")]
     plan: Option<PlanOut>,
-    /// What is to be done next.
+    /// Next actions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     next: Vec<String>,
-    /// Commands and tests that failed and were not mended.
+    /// Commands and tests that failed and have not succeeded since.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failures: Vec<String>,
     /// Files that were changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     files: Vec<String>,
-    /// Calls that changed something else.
+    /// Calls that changed something other than a file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<String>,
     #[serde(skip_serializing_if = "none")]
     current_step: Option<u64>,
     #[serde(skip_serializing_if = "none")]
     step_count: Option<u64>,
-    /// 0 when no step had one.
+    /// Estimate of all steps; 0 if no step had one.
     #[serde(skip_serializing_if = "none")]
     total_steps_estimate: Option<u64>,
     #[serde(skip_serializing_if = "none")]
@@ -103,18 +103,18 @@ pub(crate) struct ResearchAnswer {
     updated_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "none")]
     completed_at: Option<Timestamp>,
-    /// The position the next event of the session will get.
+    /// Position that the next event of the session will get.
     #[serde(skip_serializing_if = "none")]
     position: Option<Position>,
-    /// Whether this step was recorded before.
+    /// True if this step was recorded before.
     #[serde(skip_serializing_if = "none")]
     repeated: Option<bool>,
     #[serde(skip_serializing_if = "none")]
     summary: Option<String>,
-    /// The newest steps in a line each (full mode).
+    /// Newest steps, one line each (full mode).
     #[serde(skip_serializing_if = "none")]
     steps: Option<Vec<StepLine>>,
-    /// The newest steps in a line each (other modes).
+    /// Newest steps, one line each (other modes).
     #[serde(skip_serializing_if = "none")]
     step_index: Option<Vec<StepLine>>,
     #[serde(skip_serializing_if = "none")]
@@ -128,13 +128,13 @@ pub(crate) struct ResearchAnswer {
     rejected_approaches: Option<Vec<RejectedOut>>,
     #[serde(skip_serializing_if = "none")]
     branches: Option<Vec<BranchOut>>,
-    /// Failures of tools of a kind that came three times or more.
+    /// Failures of tools, by kind, that occurred three times or more.
     #[serde(skip_serializing_if = "none")]
     error_patterns: Option<Vec<PatternOut>>,
-    /// How tools fared lately, by name.
+    /// Recent attempts and successes of tools, by name.
     #[serde(skip_serializing_if = "none")]
     provider_stats: Option<BTreeMap<String, ProviderOut>>,
-    /// What else was recorded in the session.
+    /// Other events of the session.
     #[serde(skip_serializing_if = "none")]
     activity: Option<ActivityOut>,
     #[serde(skip_serializing_if = "none")]
@@ -143,47 +143,47 @@ pub(crate) struct ResearchAnswer {
     gap_opened: Option<OpenGap>,
     #[serde(skip_serializing_if = "none")]
     gap_closed: Option<OpenGap>,
-    /// standard or thorough, when asked for.
+    /// standard or thorough, if requested.
     #[serde(skip_serializing_if = "none")]
     depth: Option<&'static str>,
-    /// What the sources cover.
+    /// Coverage of the sources.
     #[serde(skip_serializing_if = "none")]
     coverage: Option<CoverageOut>,
-    /// What to look for next.
+    /// Suggested queries for the next search.
     #[serde(skip_serializing_if = "none")]
     refinement_queries: Option<Vec<String>>,
-    /// How many of each list are not shown.
+    /// Number of items of each list that are not shown.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     left_out: BTreeMap<String, u64>,
-    /// Cursors of lists that did not fit: send one to get_research_session as cursor.
+    /// Cursors of incomplete lists: send one to get_research_session as cursor.
     #[serde(skip_serializing_if = "none")]
     cursors: Option<CursorsOut>,
     /// Cursor of the next page.
     #[serde(skip_serializing_if = "none")]
-    next_cursor: Option<Cursor>,
-    /// The words that were looked up.
+    next_cursor: Option<PageCursor>,
+    /// Words that were looked up.
     #[serde(skip_serializing_if = "none")]
     query: Option<String>,
-    /// What matches them, the best first.
+    /// Matches of these words, the best first.
     #[serde(skip_serializing_if = "none")]
     matches: Option<Vec<MatchLine>>,
-    /// The most informative lines that neither the overview nor matches show.
+    /// Most informative lines that neither the overview nor matches show.
     #[serde(skip_serializing_if = "none")]
     findings: Option<Vec<String>>,
-    /// The first position that was read for them; 0 when all were.
+    /// First position that was searched for them; 0 if all were.
     #[serde(skip_serializing_if = "none")]
     searched_from: Option<Position>,
-    /// Whether anything was cut or left out.
+    /// True if anything was truncated or left out.
     truncated: bool,
     trust: &'static str,
     notice: &'static str,
-    /// The session as one text in Markdown, for a model.
+    /// Session as one text in Markdown, for a model.
     #[serde(skip_serializing_if = "none")]
     text: Option<String>,
 }
 
-/// The member of an answer that holds a class.
-fn member(class: &str) -> &str {
+/// Returns the member of an answer that holds a class.
+fn member_name(class: &str) -> &str {
     match class {
         "last_steps" => "lastSteps",
         "steps" => "stepIndex",
@@ -194,7 +194,7 @@ fn member(class: &str) -> &str {
     }
 }
 
-fn list<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
+fn convert_list<T, U: From<T>>(items: Vec<T>) -> Option<Vec<U>> {
     Some(items.into_iter().map(U::from).collect())
 }
 
@@ -203,14 +203,14 @@ impl ResearchAnswer {
         Self {
             session_id: session.to_string(),
             response_mode,
-            bound_by: bound_by(by),
+            bound_by: bound_by_name(by),
             trust: TRUST,
             notice: NOTICE,
             ..Self::default()
         }
     }
 
-    fn heads(mut self, view: &Overview) -> Self {
+    fn with_head(mut self, view: &Overview) -> Self {
         let shown = &view.shown;
         self.research_goal = Some(shown.goal.clone());
         self.step_count = Some(shown.steps_total);
@@ -222,8 +222,8 @@ impl ResearchAnswer {
         self
     }
 
-    fn overview(self, view: Overview, full: bool) -> Self {
-        let mut answer = self.heads(&view);
+    fn with_overview(self, view: Overview, full: bool) -> Self {
+        let mut answer = self.with_head(&view);
         let Overview { shown, branches, patterns, providers, talk, .. } = view;
         answer.updated_at = shown.updated_at;
         if full {
@@ -241,22 +241,22 @@ impl ResearchAnswer {
         answer.changes = shown.changes;
         let left_out = shown.left_out.into_iter();
         answer.left_out =
-            left_out.map(|(class, count)| (member(&class).to_owned(), count)).collect();
-        answer.last_steps = shown.last_steps.and_then(list);
+            left_out.map(|(class, count)| (member_name(&class).to_owned(), count)).collect();
+        answer.last_steps = shown.last_steps.and_then(convert_list);
         answer.gaps = Some(shown.gaps);
-        answer.sources = shown.sources.and_then(list);
-        answer.rejected_approaches = list(shown.rejected);
+        answer.sources = shown.sources.and_then(convert_list);
+        answer.rejected_approaches = convert_list(shown.rejected);
         answer.branches = Some(branches);
         answer.error_patterns = Some(patterns).filter(|all| !all.is_empty());
         answer.provider_stats = Some(providers).filter(|all| !all.is_empty());
-        answer.activity = talk.map(|talk| ActivityOut::of(talk, shown.recent.unwrap_or_default()));
-        answer.cursors = CursorsOut::of(&shown.cursors);
+        answer.activity = talk.map(|talk| ActivityOut::new(talk, shown.recent.unwrap_or_default()));
+        answer.cursors = CursorsOut::from_map(&shown.cursors);
         answer.truncated = shown.truncated;
         answer
     }
 
-    /// The answer to a recorded step: the session, or only the changes by the step.
-    pub(crate) fn of_step(answer: RecordedStep, delta: bool, depth: Option<Depth>) -> Self {
+    /// Builds the answer to a recorded step: the session, or only the changes by the step.
+    pub(crate) fn from_step(answer: RecordedStep, delta: bool, depth: Option<SourceDepth>) -> Self {
         let mode = match (delta, answer.full) {
             (true, _) => "delta",
             (false, true) => "full",
@@ -264,9 +264,9 @@ impl ResearchAnswer {
         };
         let mut made = Self::new(&answer.session, answer.bound_by, mode);
         made = if delta {
-            made.heads(&answer.overview)
+            made.with_head(&answer.overview)
         } else {
-            made.overview(answer.overview, answer.full)
+            made.with_overview(answer.overview, answer.full)
         };
         if delta {
             made.research_goal = None;
@@ -277,36 +277,36 @@ impl ResearchAnswer {
         made.gap_opened = answer.gap_opened;
         made.gap_closed = answer.gap_closed;
         if let Some((coverage, queries)) = answer.coverage {
-            made.depth = depth.map(Depth::as_str);
+            made.depth = depth.map(SourceDepth::as_str);
             made.refinement_queries = Some(queries);
             made.coverage = Some(coverage);
         }
         made
     }
 
-    fn page(mut self, page: PageAnswer) -> Self {
+    fn with_page(mut self, page: PageAnswer) -> Self {
         match page.list {
-            List::Steps => self.step_index = Some(page.steps),
-            List::Sources => self.sources = list(page.sources),
-            List::Gaps => self.gaps = Some(page.gaps),
-            List::Rejected => self.rejected_approaches = list(page.rejected),
+            ViewList::Steps => self.step_index = Some(page.steps),
+            ViewList::Sources => self.sources = convert_list(page.sources),
+            ViewList::Gaps => self.gaps = Some(page.gaps),
+            ViewList::Rejected => self.rejected_approaches = convert_list(page.rejected),
         }
         self.truncated = page.next_cursor.is_some();
         self.next_cursor = page.next_cursor;
         self
     }
 
-    /// Builds the answer from what was recovered.
-    pub(crate) fn of_recovered(found: RecoveredSession) -> Self {
+    /// Builds the answer from the recovered state.
+    pub(crate) fn from_recovered(found: RecoveredSession) -> Self {
         let RecoveredSession { session, by, continues, recovered } = found;
         let session = &session;
         let made = match recovered {
-            Recovered::Overview(mut view) => {
+            RecoverAnswer::Overview(mut view) => {
                 let text = view.shown.text.take();
-                let text = text.map(|text| crate::wire::framed(BRIEF_NOTICE, &text, ""));
-                Self { text, ..Self::new(session, by, "summary").overview(*view, false) }
+                let text = text.map(|text| crate::wire::wrap_in_frame(BRIEF_NOTICE, &text, ""));
+                Self { text, ..Self::new(session, by, "summary").with_overview(*view, false) }
             }
-            Recovered::Step(found) => {
+            RecoverAnswer::Step(found) => {
                 let StepAnswer { step, next_cursor } = *found;
                 let mut made = Self::new(session, by, "step");
                 made.truncated = step.truncated;
@@ -314,8 +314,8 @@ impl ResearchAnswer {
                 made.next_cursor = next_cursor;
                 made
             }
-            Recovered::Page(page) => Self::new(session, by, "page").page(page),
-            Recovered::Found(found) => {
+            RecoverAnswer::Page(page) => Self::new(session, by, "page").with_page(page),
+            RecoverAnswer::Found(found) => {
                 let mut made = Self::new(session, by, "find");
                 made.position = Some(found.position);
                 made.query = Some(found.query);

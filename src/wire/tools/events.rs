@@ -1,5 +1,5 @@
-//! Answers of the event tools. Events look as they do on HTTP; one that does
-//! not fit the answer is shown by its beginning. It must not resolve a point.
+//! Answers of the event tools. Events have the same form as on HTTP; the first one that does not
+//! fit the answer is truncated. It must not resolve a point.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,25 +9,25 @@ use crate::{
     event::{Event, json as bounded, kinds},
     harness::fit,
     projection::body,
-    service::{Emitted, EventSlice, hex},
+    service::{EmitResult, EventSlice, hex},
     wire::{answer::notices, json as text},
 };
 
-/// Bytes of an answer when the caller does not say, and at most.
+/// Default, minimum and maximum bytes of an answer.
 const BYTES_DEFAULT: usize = 10_000;
 const BYTES_MIN: usize = 2_000;
 const BYTES_MAX: usize = 1_000_000;
-/// Bytes of names, ids and marker of the answer, and of a shown event's reserved members.
+/// Bytes reserved for names, ids and marker of an answer, and for an event's other members.
 const FRAME_BYTES: usize = 700;
 const HEAD_BYTES: usize = 700;
 
-/// An event that was appended.
+/// Answer to an appended event.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EventEmitted {
     id: String,
     position: u64,
     next_position: u64,
-    /// Whether it was known already.
+    /// True if the event had been appended before.
     repeated: bool,
     /// Chain value after the event.
     chain: String,
@@ -37,8 +37,8 @@ pub(crate) struct EventEmitted {
 }
 
 impl EventEmitted {
-    pub(crate) fn new(emitted: &Emitted) -> Self {
-        let Emitted { events, appended } = emitted;
+    pub(crate) fn new(emitted: &EmitResult) -> Self {
+        let EmitResult { events, appended } = emitted;
         let id = appended.events.first().map(|event| event.id.to_string()).unwrap_or_default();
         Self {
             id,
@@ -57,13 +57,13 @@ pub(crate) struct SliceShown {
     /// Events as HTTP returns them; one too large for the answer has a preview instead of its body.
     #[schemars(with = "Vec<Map<String, Value>>")]
     events: Vec<Box<RawValue>>,
-    /// Where to continue: the next from, or with order desc the next to.
+    /// Position to continue from: the next from, or with order desc the next to.
     next_position: u64,
-    /// The position the next event of the session will get.
+    /// Position that the next event of the session will get.
     tail: u64,
-    /// Whether the range has more.
+    /// True if the range has more events.
     has_more: bool,
-    /// Where types matched no event of the range: the types of the session's last 200 events.
+    /// If types matched no event of the range: types of the session's last 200 events.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     types_seen: Vec<String>,
 }
@@ -74,9 +74,9 @@ impl SliceShown {
         let mut left = bytes_max - FRAME_BYTES;
         let (mut events, mut cut) = (Vec::new(), None);
         for event in &slice.events {
-            let without = without_given(event);
+            let without = without_injected_text(event);
             let event = without.as_ref().unwrap_or(event);
-            let shown = whole(event).filter(|(_, price)| *price <= left);
+            let shown = whole_event(event).filter(|(_, price)| *price <= left);
             let shown = shown.or_else(|| {
                 let first = events.is_empty();
                 first.then(|| preview(event, left.saturating_sub(HEAD_BYTES)))
@@ -98,8 +98,8 @@ impl SliceShown {
     }
 }
 
-/// The event without the text that a model was given, which it is not given again.
-fn without_given(event: &Event) -> Option<Event> {
+/// Returns the event without the text that a model was given, so that it is not given again.
+fn without_injected_text(event: &Event) -> Option<Event> {
     let mut members: Map<String, Value> = (event.kind.as_str() == kinds::CONTEXT_INJECTED)
         .then(|| body::read_tree(&event.body))
         .flatten()?;
@@ -107,17 +107,17 @@ fn without_given(event: &Event) -> Option<Event> {
     Some(Event { body: body::write(&members), ..event.clone() })
 }
 
-/// The event as HTTP returns it, and its bytes; `None` when it has a number that no double holds at
-/// all, or too many values for a tree.
-fn whole(event: &Event) -> Option<(Box<RawValue>, usize)> {
+/// Returns the event as HTTP returns it, and its bytes; `None` if it has a number beyond the range
+/// of doubles, or too many values for a tree.
+fn whole_event(event: &Event) -> Option<(Box<RawValue>, usize)> {
     let text = text::event_text(event);
-    text::shown(bounded::tree(&text)?.as_bytes()).ok()?;
-    let text = RawValue::from_string(text::paired(&text).into_owned()).ok()?;
+    text::parse_lossy(bounded::check(&text)?.as_bytes()).ok()?;
+    let text = RawValue::from_string(text::replace_lone_surrogates(&text).into_owned()).ok()?;
     let bytes = text.get().len();
     Some((text, bytes + 1))
 }
 
-/// The reserved members, and the beginning of the body as text.
+/// Returns the reserved members, and the beginning of the body as text.
 fn preview(event: &Event, bytes_max: usize) -> (Box<RawValue>, usize) {
     let body = String::from_utf8_lossy(&event.body);
     let beginning = fit(&body, bytes_max).text;

@@ -1,6 +1,6 @@
-//! A refused tool call as a model sees it: a sentence, then the same facts as JSON in camelCase.
-//! Built from the error body that every interface has, so that a call reads the same with and
-//! without an owner between. It must not leave out a fact.
+//! A refused tool call as a model sees it: a sentence, then the same facts as JSON in camelCase. It
+//! is built from the error body of every interface, so that a call reads the same with and without
+//! an owner in between. It must not omit a fact.
 
 use serde_json::{Map, Value, json};
 
@@ -8,28 +8,28 @@ use crate::{api::error::ErrorBody, service::ServiceError, wire::convert};
 
 /// Refusal or failure of a tool call.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
-    /// One of the closed list of codes.
+pub struct ToolFailure {
+    /// Error code, one of a closed list.
     pub code: String,
-    /// A sentence.
+    /// Message, one sentence.
     pub message: String,
     /// True if the same call may succeed later, unchanged.
     pub retryable: bool,
     hint: Map<String, Value>,
 }
 
-impl From<&ServiceError> for Failure {
+impl From<&ServiceError> for ToolFailure {
     fn from(error: &ServiceError) -> Self {
-        Self::of_body(&convert::error(error, None))
+        Self::from_body(&convert::error_body(error, None))
     }
 }
 
-impl Failure {
-    /// The failure of an error body.
+impl ToolFailure {
+    /// Creates the failure from an error body.
     #[must_use]
-    pub fn of_body(body: &ErrorBody) -> Self {
+    pub fn from_body(body: &ErrorBody) -> Self {
         let detail = &body.error;
-        let hint = match serde_json::to_value(&detail.recovery_hint).map(camel) {
+        let hint = match serde_json::to_value(&detail.recovery_hint).map(rename_to_camel_case) {
             Ok(Value::Object(hint)) => hint,
             _ => Map::new(),
         };
@@ -41,28 +41,28 @@ impl Failure {
         }
     }
 
-    /// A failure without facts.
+    /// Creates a failure without facts.
     #[must_use]
-    pub fn plain(code: &str, message: &str, retryable: bool) -> Self {
+    pub fn without_hint(code: &str, message: &str, retryable: bool) -> Self {
         let (code, message) = (code.to_owned(), message.to_owned());
         Self { code, message, retryable, hint: Map::new() }
     }
 
-    /// The failure without the tools that the client is not offered, by their names. Clauses of an
-    /// action end with a semicolon; what is quoted in one, or a part of an id, names no tool.
+    /// Removes advice that names tools which the client is not offered. Clauses of an action end
+    /// with a semicolon; a quoted name, or a part of an id, names no tool.
     #[must_use]
-    pub fn offering(mut self, offered: impl Fn(&str) -> bool) -> Self {
+    pub fn without_hidden_tools(mut self, offered: impl Fn(&str) -> bool) -> Self {
         let mark = |c: char| !c.is_ascii_alphanumeric();
         let call = self.hint.get("call").and_then(|call| call.get("tool")).and_then(Value::as_str);
         if call.is_some_and(|name| !offered(name)) {
             self.hint.remove("call");
         }
         if let Some(Value::String(action)) = self.hint.remove("action") {
-            let (own, mut from, mut clauses) = (unquoted(&action), 0, Vec::new());
+            let (own, mut from, mut clauses) = (mask_quotes(&action), 0, Vec::new());
             for clause in own.split("; ") {
                 let to = from + clause.len();
                 let words = clause.split_whitespace().map(|word| word.trim_matches(mark));
-                // The other names are words of English, too.
+                // The other names are also English words.
                 if words.filter(|word| word.contains('_')).all(&offered) {
                     clauses.extend(action.get(from..to));
                 }
@@ -76,7 +76,7 @@ impl Failure {
         self
     }
 
-    /// Text for a model.
+    /// Formats the failure as text for a model.
     #[must_use]
     pub fn text(&self) -> String {
         let mut hint = self.hint.clone();
@@ -89,7 +89,7 @@ impl Failure {
         }
         hint.insert("canResume".to_owned(), json!(steps > 0 || candidates > 0));
         if candidates > 0 {
-            // Their titles are recorded text.
+            // Titles of candidates are recorded text.
             hint.insert("trust".to_owned(), json!(super::TRUST));
             hint.insert("notice".to_owned(), json!(super::NOTICE));
         }
@@ -106,8 +106,8 @@ impl Failure {
     }
 }
 
-/// The same text, as long in bytes, with dots for what is between quotes or backticks.
-fn unquoted(text: &str) -> String {
+/// Replaces the content of quotes and backticks by dots of the same length in bytes.
+fn mask_quotes(text: &str) -> String {
     let (mut own, mut quote, mut is_escaped) = (String::with_capacity(text.len()), None, false);
     for c in text.chars() {
         match quote {
@@ -125,21 +125,22 @@ fn unquoted(text: &str) -> String {
     own
 }
 
-/// The same value with camelCase names.
-fn camel(value: Value) -> Value {
+/// Renames the members of a value to camelCase.
+fn rename_to_camel_case(value: Value) -> Value {
     match value {
-        Value::Array(items) => items.into_iter().map(camel).collect(),
+        Value::Array(items) => items.into_iter().map(rename_to_camel_case).collect(),
         Value::Object(members) => {
-            let renamed =
-                members.into_iter().map(|(name, value)| (camel_name(&name), camel(value)));
+            let renamed = members
+                .into_iter()
+                .map(|(name, value)| (to_camel_case(&name), rename_to_camel_case(value)));
             Value::Object(renamed.collect())
         }
         other => other,
     }
 }
 
-/// A name in camelCase.
-pub(crate) fn camel_name(name: &str) -> String {
+/// Converts a name to camelCase.
+pub(crate) fn to_camel_case(name: &str) -> String {
     let mut words = name.split('_');
     let mut camel = words.next().unwrap_or_default().to_owned();
     for word in words {

@@ -1,4 +1,4 @@
-//! Answers of the tools about one session. They must not cut anything: harness has.
+//! Answers of the tools about one session. They must not truncate anything: `harness` does.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -7,10 +7,10 @@ use super::parts::none;
 use crate::{
     api::views::UsageAnswer,
     event::{SessionId, Timestamp},
-    service::{ChainLink, Past},
+    service::{ChainLink, SessionSummary},
 };
 
-/// A session.
+/// Details of a session.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionDetails {
@@ -21,24 +21,24 @@ pub(crate) struct SessionDetails {
     workspace_id: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// How many events it has.
+    /// Number of events.
     events: u64,
-    /// Tokens of its conversation, as it was saved.
+    /// Tokens of the conversation, as saved.
     #[serde(skip_serializing_if = "none")]
     token_count: Option<u64>,
-    /// Its goal or task.
+    /// Goal or task of the session.
     goal: String,
-    /// Its state.
+    /// State of the session.
     summary: String,
-    /// The session that it continues.
+    /// Id of the session that it continues.
     #[serde(skip_serializing_if = "none")]
     continues: Option<String>,
-    /// The sessions that continue it.
+    /// Ids of the sessions that continue it.
     continued_by: Vec<String>,
-    /// Position at which it was saved last.
+    /// Position of its last save.
     #[serde(skip_serializing_if = "none")]
     saved_at: Option<u64>,
-    /// How full its model's context is, where that is reported.
+    /// Fill level of its model's context, if reported.
     #[serde(skip_serializing_if = "none")]
     context_usage: Option<UsageAnswer>,
 }
@@ -46,7 +46,7 @@ pub(crate) struct SessionDetails {
 impl SessionDetails {
     pub(crate) fn new(
         link: &ChainLink,
-        past: Past,
+        past: SessionSummary,
         tokens: Option<u64>,
         usage: UsageAnswer,
     ) -> Self {
@@ -69,18 +69,18 @@ impl SessionDetails {
     }
 }
 
-/// A deleted session.
+/// Answer to the deletion of a session.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct SessionDeleted {
+pub(crate) struct SessionDeletedOut {
     session_id: String,
     deleted: bool,
-    /// Until when a person can restore it.
+    /// Time until which a person can restore it.
     #[serde(skip_serializing_if = "none")]
     restorable_until: Option<Timestamp>,
 }
 
-impl SessionDeleted {
+impl SessionDeletedOut {
     pub(crate) fn new(session: &SessionId, until: Option<Timestamp>) -> Self {
         Self { session_id: session.to_string(), deleted: true, restorable_until: until }
     }

@@ -1,36 +1,36 @@
-//! Answers about sessions: lists, a history, a cleared binding, added sources. They must not cut a
-//! list: service has.
+//! Answers about sessions: lists, a history, a cleared binding, added sources. They must not
+//! truncate a list: `service` does.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
     parts::none,
-    work::{LeftOut, StartOut},
+    work::{StartOut, UnfinishedSessionOut},
 };
 use crate::{
     event::Timestamp,
     harness::fit,
-    service::{History, Past, SessionInfo},
+    service::{History, SessionInfo, SessionSummary},
 };
 
-/// What became of reported sources.
+/// Answer to added sources.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SourcesAnswer {
     pub(crate) session_id: String,
     pub(crate) bound_by: &'static str,
-    /// Sources that were not known before.
+    /// Number of sources that were new.
     pub(crate) added: u64,
-    /// Sources of the session.
+    /// Number of sources in the session.
     pub(crate) source_count: u64,
 }
 
-/// A fresh start.
+/// Answer to a cleared binding.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ClearAnswer {
-    /// The session this connection was bound to.
+    /// Id of the session that this connection was bound to.
     #[serde(skip_serializing_if = "none")]
     pub(crate) cleared_session_id: Option<String>,
     pub(crate) message: &'static str,
@@ -41,7 +41,7 @@ pub(crate) struct ClearAnswer {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionsAnswer {
     pub(crate) sessions: Vec<SessionOut>,
-    /// How many there are; with workspaceId or offset.
+    /// Number of all sessions; with workspaceId or offset.
     #[serde(skip_serializing_if = "none")]
     pub(crate) total: Option<u64>,
     #[serde(skip_serializing_if = "none")]
@@ -58,9 +58,9 @@ pub(crate) struct SessionOut {
     workspace: Option<String>,
     created_at: Timestamp,
     updated_at: Timestamp,
-    /// How many events it has.
+    /// Number of events.
     events: u64,
-    /// Ranges of it that cannot be read.
+    /// Number of ranges that cannot be read.
     #[serde(skip_serializing_if = "is_zero")]
     damaged: usize,
 }
@@ -70,18 +70,18 @@ pub(crate) struct SessionOut {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PastSessions {
     sessions: Vec<PastOut>,
-    /// What to start from: the last checkpoint at which work was done, or else the last one.
+    /// Starting point: the last checkpoint at which work was done, or else the last one.
     #[serde(skip_serializing_if = "none")]
     start_from: Option<StartOut>,
-    /// Work that was not ended.
-    unfinished: Vec<LeftOut>,
+    /// Unfinished work.
+    unfinished: Vec<UnfinishedSessionOut>,
 }
 
 impl From<History> for PastSessions {
     fn from(history: History) -> Self {
         Self {
             start_from: history.start_from.map(StartOut::from),
-            unfinished: history.unfinished.iter().map(LeftOut::from).collect(),
+            unfinished: history.unfinished.iter().map(UnfinishedSessionOut::from).collect(),
             sessions: history.sessions.into_iter().map(PastOut::from).collect(),
         }
     }
@@ -100,13 +100,13 @@ pub(crate) struct PastOut {
     updated_at: Timestamp,
     #[serde(skip_serializing_if = "none")]
     workspace: Option<String>,
-    /// Ranges of it that cannot be read.
+    /// Number of ranges that cannot be read.
     #[serde(skip_serializing_if = "is_zero")]
     damaged: usize,
 }
 
-impl From<Past> for PastOut {
-    fn from(past: Past) -> Self {
+impl From<SessionSummary> for PastOut {
+    fn from(past: SessionSummary) -> Self {
         let workspace = past.info.workspace.as_ref();
         Self {
             session_id: past.info.key.session.to_string(),
@@ -118,12 +118,12 @@ impl From<Past> for PastOut {
             created_at: past.info.created_at,
             updated_at: past.info.updated_at,
             workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
-            damaged: damaged(&past.info),
+            damaged: count_damaged(&past.info),
         }
     }
 }
 
-/// Bytes of a title or a workspace in a list.
+/// Maximum bytes of a title or a workspace in a list.
 const NAME_BYTES_MAX: usize = 240;
 
 impl From<&SessionInfo> for SessionOut {
@@ -137,13 +137,13 @@ impl From<&SessionInfo> for SessionOut {
             created_at: info.created_at,
             updated_at: info.updated_at,
             events: info.tail.0,
-            damaged: damaged(info),
+            damaged: count_damaged(info),
         }
     }
 }
 
-/// Damaged ranges whose loss was not accepted.
-fn damaged(info: &SessionInfo) -> usize {
+/// Counts the damaged ranges whose loss was not accepted.
+fn count_damaged(info: &SessionInfo) -> usize {
     info.damage.iter().filter(|gap| gap.accepted_at.is_none()).count()
 }
 

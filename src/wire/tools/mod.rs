@@ -2,7 +2,7 @@
 //! framing or HTTP, and it calls no verb: `verbs` does.
 
 pub(crate) mod answer;
-pub(crate) mod continued;
+pub(crate) mod continuation;
 pub(crate) mod events;
 mod failure;
 pub(crate) mod handoff;
@@ -14,7 +14,7 @@ pub(crate) mod search;
 pub mod via;
 pub(crate) mod work;
 
-pub use failure::Failure;
-pub(crate) use failure::camel_name;
+pub use failure::ToolFailure;
+pub(crate) use failure::to_camel_case;
 
 pub use super::{BRIEF_NOTICE, NOTICE, TRUST};

@@ -1,6 +1,6 @@
-//! Names of members in a verb and in its tool, made once from the schema of a type: the schema
-//! under the names of the tool, and JSON texts renamed by it. A number or a text keeps every byte.
-//! It must not know a tool.
+//! Names of members in a verb and in its tool, derived once from the schema of a type: renames the
+//! members in the schema and in JSON texts. Numbers and texts keep every byte. It must not know a
+//! tool.
 
 use std::borrow::Cow;
 
@@ -8,44 +8,44 @@ use indexmap::IndexMap;
 use serde::Serialize;
 use serde_json::{Map, Value, value::RawValue};
 
-use super::camel_name;
+use super::to_camel_case;
 
-/// Difference of a member from the camelCase of its name in the verb.
+/// Difference of a member's name in the tool from the camelCase of its name in the verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameChange {
-    /// It has this name.
+    /// The member has this name.
     Named(&'static str),
-    /// Its own members take its place.
+    /// The member is replaced by its own members.
     Spread,
-    /// What is inside keeps the names of the verb.
+    /// The members inside keep the names of the verb.
     Kept,
 }
 
-/// Differences by the path of the member in the verb: `blocks.range`. A list has the path of its
-/// elements.
+/// Differences by the path of the member in the verb, such as `blocks.range`. Elements of a list
+/// have the path of the list.
 pub(crate) type Changes = &'static [(&'static str, NameChange)];
 
-/// Of a type that has the names of its tool already.
+/// For a type that already has the names of its tool.
 pub(crate) const AS_IS: Changes = &[("", NameChange::Kept)];
 
-/// Members of an object under two names each, and those inside them.
+/// Names of an object's members in the verb and in the tool, with those of nested members.
 #[derive(Debug, Default)]
 pub(crate) struct ToolNames {
     members: Vec<NamedMember>,
-    /// Those inside the elements of a list, or inside the values of a map.
+    /// Names inside the elements of a list, or inside the values of a map.
     inner: Option<Box<Self>>,
 }
 
 #[derive(Debug)]
 struct NamedMember {
     in_verb: String,
-    /// `None` of one whose members take its place.
+    /// `None` if the member is replaced by its own members.
     in_tool: Option<String>,
     names: ToolNames,
 }
 
 impl ToolNames {
-    /// The names that a schema has, which is given those of the tool. `path`: where it is.
+    /// Reads the names from a schema and renames its members. `path` is the path of the schema.
     pub(crate) fn from_schema(schema: &mut Value, path: &str, changes: Changes) -> Self {
         let mut names = Self::default();
         let at = |path: &str| changes.iter().find(|(at, _)| *at == path).map(|(_, change)| *change);
@@ -79,7 +79,7 @@ impl ToolNames {
             let in_tool = match at(&path) {
                 Some(NameChange::Named(name)) => Some(name.to_owned()),
                 Some(NameChange::Spread) => None,
-                _ => Some(camel_name(in_verb.trim_end_matches("[]"))),
+                _ => Some(to_camel_case(in_verb.trim_end_matches("[]"))),
             };
             match &in_tool {
                 Some(name) => {
@@ -106,26 +106,26 @@ impl ToolNames {
         self.members.is_empty() && self.inner.is_none()
     }
 
-    /// A text of the verb under the names of the tool; members that are null are left out, but for
-    /// those of a client's own object.
+    /// Renames a text of the verb for the tool; null members are left out, except in a client's own
+    /// object.
     pub(crate) fn to_tool<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.renamed(text, Side::Tool)
+        self.rename(text, NameSide::Tool)
     }
 
-    /// A text of the tool under the names of the verb.
+    /// Renames a text of the tool for the verb.
     pub(crate) fn to_verb<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        self.renamed(text, Side::Verb)
+        self.rename(text, NameSide::Verb)
     }
 
-    /// A text of the tool with another value for a member of the verb.
-    pub(crate) fn with_member(
+    /// Replaces the value of a member of the verb in a text of the tool.
+    pub(crate) fn replace_member(
         &self,
         text: String,
         (member, value): (&str, &impl Serialize),
     ) -> String {
         let known = self.members.iter().find(|one| one.in_verb == member);
         match known.and_then(|one| Some((one.in_tool.as_ref()?, &one.names))) {
-            Some((name, names)) => with_member(text, name, names, value),
+            Some((name, names)) => replace_member(text, name, names, value),
             None => text,
         }
     }
@@ -143,9 +143,9 @@ impl ToolNames {
         })
     }
 
-    fn renamed<'a>(&self, text: &'a str, to: Side) -> Cow<'a, str> {
+    fn rename<'a>(&self, text: &'a str, to: NameSide) -> Cow<'a, str> {
         let inner = |one: &'a RawValue| match &self.inner {
-            Some(names) => names.renamed(one.get(), to),
+            Some(names) => names.rename(one.get(), to),
             None => one.get().into(),
         };
         if self.is_empty() {
@@ -161,29 +161,30 @@ impl ToolNames {
         let mut out = Vec::with_capacity(members.len());
         for (name, value) in members {
             let is_known = |one: &&NamedMember| match to {
-                Side::Tool => one.in_verb == name,
-                Side::Verb => one.in_tool.as_deref() == Some(&name),
+                NameSide::Tool => one.in_verb == name,
+                NameSide::Verb => one.in_tool.as_deref() == Some(&name),
             };
             let Some(one) = self.members.iter().find(is_known) else {
                 out.push(format!("{}:{}", Value::from(name), inner(value)));
                 continue;
             };
-            if to == Side::Tool && value.get() == "null" {
+            if to == NameSide::Tool && value.get() == "null" {
                 continue;
             }
-            let value = one.names.renamed(value.get(), to);
-            let name = if to == Side::Tool { one.in_tool.as_deref() } else { Some(&*one.in_verb) };
+            let value = one.names.rename(value.get(), to);
+            let name =
+                if to == NameSide::Tool { one.in_tool.as_deref() } else { Some(&*one.in_verb) };
             match name {
                 Some(name) => out.push(format!("{}:{value}", Value::from(name))),
-                None => out.extend(inside(&value).map(str::to_owned)),
+                None => out.extend(inner_text(&value).map(str::to_owned)),
             }
         }
         format!("{{{}}}", out.join(",")).into()
     }
 }
 
-/// The text of an object with another value for a member, which has names of the verb.
-pub(crate) fn with_member(
+/// Replaces the value of a member in the text of an object; the value has names of the verb.
+pub(crate) fn replace_member(
     text: String,
     name: &str,
     names: &ToolNames,
@@ -197,15 +198,15 @@ pub(crate) fn with_member(
     serde_json::to_string(&members).expect("members are JSON")
 }
 
-/// Whose names a text gets.
+/// Side whose names a text receives.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum NameSide {
     Tool,
     Verb,
 }
 
-/// The members of an object as text; `None` of one that has none.
-fn inside(object: &str) -> Option<&str> {
+/// Returns the members of an object as text; `None` if it has none.
+fn inner_text(object: &str) -> Option<&str> {
     let members = object.strip_prefix('{')?.strip_suffix('}')?.trim();
     (!members.is_empty()).then_some(members)
 }
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_gets_the_names_of_the_tool() {
+    fn from_schema_renames_the_properties_to_the_names_of_the_tool() {
         let mut schema = schema();
         ToolNames::from_schema(&mut schema, "", CHANGES);
         let names = |at: &str| {
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_gets_the_names_of_the_other_side_and_keeps_what_is_the_clients() {
+    fn to_tool_and_to_verb_rename_members_but_keep_the_clients_own() {
         let names = ToolNames::from_schema(&mut schema(), "", CHANGES);
         let big = r#"{"own_name":12345678901234567890123,"n_l":null}"#;
         for (of_verb, of_tool) in [

@@ -1,5 +1,5 @@
-//! Parts of the research tools' answers that say more than those of the views. They must not
-//! cut anything: harness has.
+//! Parts of the research tools' answers that have more members than those of the views. They must
+//! not truncate anything: `harness` does.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 
 use crate::{
     api::{
-        cursor::Cursor,
+        cursor::PageCursor,
         overview::{EventLine, RejectedLine, SourceOfView},
-        scalar::Word,
+        scalar::OpenEnum,
         step::{Confidence, StepOfView},
     },
     event::{Position, Timestamp},
-    harness::TalkView,
+    harness::ConversationView,
 };
 
-/// Left out of an answer.
+/// Returns true for `None`, which is left out of an answer.
 pub(super) fn none<T>(value: &Option<T>) -> bool {
     value.is_none()
 }
@@ -30,7 +30,7 @@ pub(super) struct StepOut {
     #[serde(skip_serializing_if = "none")]
     reasoning: Option<String>,
     #[serde(skip_serializing_if = "none")]
-    confidence: Option<Word<Confidence>>,
+    confidence: Option<OpenEnum<Confidence>>,
     rejected_approaches: Vec<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_revision: bool,
@@ -46,7 +46,7 @@ pub(super) struct StepOut {
     is_final: bool,
     timestamp: Timestamp,
     position: Position,
-    /// Whether text is missing here.
+    /// True if the text is truncated here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     truncated: bool,
 }
@@ -82,11 +82,11 @@ pub(super) struct SourceOut {
     relevance: Option<String>,
     #[serde(skip_serializing_if = "none")]
     found_in_step: Option<u64>,
-    /// server: recorded from a tool's result; model: reported. Absent from a source that is shown
-    /// by its address alone.
+    /// server: recorded from a tool's result; model: reported. Absent if only the address of the
+    /// source is shown.
     #[serde(skip_serializing_if = "none")]
     found_by: Option<&'static str>,
-    /// The tool whose result named it.
+    /// Tool whose result named it.
     #[serde(skip_serializing_if = "none")]
     tool: Option<String>,
 }
@@ -134,7 +134,7 @@ pub(super) struct CountOut {
 }
 
 impl ActivityOut {
-    pub(super) fn of(talk: TalkView, recent: Vec<EventLine>) -> Self {
+    pub(super) fn new(talk: ConversationView, recent: Vec<EventLine>) -> Self {
         let count = |(kind, count): (String, u64)| CountOut { r#type: kind, count };
         Self { events: talk.events, types: talk.counts.into_iter().map(count).collect(), recent }
     }
@@ -144,18 +144,18 @@ impl ActivityOut {
 #[serde(rename_all = "camelCase")]
 pub(super) struct CursorsOut {
     #[serde(skip_serializing_if = "none")]
-    steps: Option<Cursor>,
+    steps: Option<PageCursor>,
     #[serde(skip_serializing_if = "none")]
-    sources: Option<Cursor>,
+    sources: Option<PageCursor>,
     #[serde(skip_serializing_if = "none")]
-    gaps: Option<Cursor>,
+    gaps: Option<PageCursor>,
     #[serde(skip_serializing_if = "none")]
-    rejected_approaches: Option<Cursor>,
+    rejected_approaches: Option<PageCursor>,
 }
 
 impl CursorsOut {
-    /// The cursors of the lists; `None` where all are whole.
-    pub(super) fn of(cursors: &BTreeMap<String, Cursor>) -> Option<Self> {
+    /// Converts the cursors of the lists; `None` if all lists are complete.
+    pub(super) fn from_map(cursors: &BTreeMap<String, PageCursor>) -> Option<Self> {
         let of = |list: &str| cursors.get(list).copied();
         (!cursors.is_empty()).then(|| Self {
             steps: of("steps"),

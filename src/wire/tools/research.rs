@@ -1,29 +1,29 @@
-//! Arguments of the research tools, in the names their clients know. Parsing refuses what is
-//! unknown; it must not check what a step may be.
+//! Arguments of the research tools, in the names their clients know. Parsing refuses unknown names;
+//! it must not validate a step.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use crate::{api::step::Confidence, projection::body::StepBody, service::StepCall};
 
-/// How much comes back.
+/// Amount of the session in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Mode {
+pub(crate) enum ResponseMode {
     Full,
     Summary,
 }
 
-/// How much is said about the sources.
+/// Detail of the coverage in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Depth {
+pub(crate) enum SourceDepth {
     Quick,
     Standard,
     Thorough,
 }
 
-impl Depth {
+impl SourceDepth {
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Quick => "quick",
@@ -36,20 +36,20 @@ impl Depth {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SequentialSearch {
-    /// What it did and found.
+    /// Actions and findings of this step.
     search_step: String,
     /// 1, then the next number.
     #[schemars(range(min = 1))]
     step_number: u64,
-    /// false: it is the last.
+    /// false: this step is the last.
     next_step_needed: bool,
     total_steps_estimate: Option<u64>,
     /// Default: your own.
     pub(crate) session_id: Option<String>,
     is_revision: Option<bool>,
-    /// The step it corrects.
+    /// Step that it corrects.
     revises_step: Option<u64>,
-    /// Where a new branch starts; needs branchId.
+    /// Step at which a new branch starts; needs branchId.
     branch_from_step: Option<u64>,
     branch_id: Option<String>,
     /// Something still unknown.
@@ -58,19 +58,19 @@ pub(crate) struct SequentialSearch {
     closes_gap: Option<String>,
     research_goal: Option<String>,
     reasoning: Option<String>,
-    /// How sure the caller is.
+    /// Confidence of the caller.
     #[serde(default)]
     #[schemars(schema_with = "names_of_confidence")]
     confidence: Option<Confidence>,
     #[serde(default, deserialize_with = "list_or_null")]
     rejected_approaches: Vec<String>,
-    /// Where the work stands, in your words.
+    /// State of the work, in your words.
     session_summary: Option<String>,
-    response_mode: Option<Mode>,
-    /// Answer only what changed.
+    response_mode: Option<ResponseMode>,
+    /// Return only the changes.
     pub(crate) delta: Option<bool>,
-    /// Not quick: also what the sources cover.
-    pub(crate) depth: Option<Depth>,
+    /// Not quick: also the coverage of the sources.
+    pub(crate) depth: Option<SourceDepth>,
     /// Token of a lease.
     pub(crate) fencing_token: Option<u64>,
 }
@@ -80,8 +80,8 @@ fn names_of_confidence(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl SequentialSearch {
-    /// True if it is a revision of no step.
-    pub(crate) fn lacks_revised(&self) -> bool {
+    /// Returns true if it is a revision but names no revised step.
+    pub(crate) fn lacks_revised_step(&self) -> bool {
         self.is_revision == Some(true) && self.revises_step.is_none()
     }
 
@@ -105,8 +105,8 @@ impl SequentialSearch {
             gap: self.knowledge_gap,
             closes_gap: self.closes_gap,
             summary: self.session_summary,
-            full: self.response_mode.map(|mode| mode == Mode::Full),
-            coverage: self.depth.is_some_and(|depth| depth != Depth::Quick),
+            full: self.response_mode.map(|mode| mode == ResponseMode::Full),
+            coverage: self.depth.is_some_and(|depth| depth != SourceDepth::Quick),
             key: None,
         }
     }
@@ -117,13 +117,13 @@ impl SequentialSearch {
 pub(crate) struct GetResearchSession {
     /// Default: your own.
     pub(crate) session_id: Option<String>,
-    /// One step, whole.
+    /// Step to return in full.
     #[schemars(range(min = 1))]
     pub(crate) step_id: Option<u64>,
     pub(crate) branch_id: Option<String>,
-    /// From an earlier answer.
+    /// Cursor of an earlier answer.
     pub(crate) cursor: Option<String>,
-    /// Words to look up in it.
+    /// Words to search for in it.
     pub(crate) find: Option<String>,
     /// As of a point: a position, step:<n>, time:<RFC 3339>.
     #[serde(default, deserialize_with = "crate::api::point::option")]
@@ -147,7 +147,7 @@ pub(crate) struct SourceArgument {
     pub(crate) title: Option<String>,
     /// For example scraped, academic, patent.
     pub(crate) relevance: Option<String>,
-    /// The step that found it.
+    /// Step that found it.
     pub(crate) found_in_step: Option<u64>,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct ClearSession {
     pub(crate) fencing_token: Option<u64>,
 }
 
-/// A list, or null for none, as some clients send it.
+/// Deserializes a list, or null for none, as some clients send it.
 fn list_or_null<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<String>, D::Error> {
     Option::deserialize(input).map(Option::unwrap_or_default)
 }

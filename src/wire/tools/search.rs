@@ -1,5 +1,5 @@
-//! The answer of the tool that searches past sessions, and the same as a text for a model. It must
-//! not cut anything: the verb has.
+//! Answer of the tool that searches past sessions, also as text for a model. It must not truncate
+//! anything: the verb does.
 
 use std::fmt::Write as _;
 
@@ -13,61 +13,61 @@ use crate::{
         search::{Complete, Doubt, Hit, Neighbour, SearchAnswer, Why, rounded},
     },
     event::text::one_line,
-    wire::framed,
+    wire::wrap_in_frame,
 };
 
-/// Characters of a title, and of an event beside a hit.
+/// Maximum characters of a title, and of an event next to a hit.
 const TITLE_CHARS: usize = 60;
-const BESIDE_CHARS: usize = 160;
+const NEIGHBOUR_CHARS: usize = 160;
 
-/// Something that was found.
+/// A hit of the search.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MemoryBlock {
+pub(crate) struct MemoryBlockOut {
     session_id: String,
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
     position: u64,
-    /// Type of the event; of a memory item its kind.
+    /// Type of the event; for a memory item its kind.
     kind: String,
-    /// Of a memory item: its id, for memory_page.
+    /// For a memory item: its id, for memory_page.
     #[serde(skip_serializing_if = "none")]
     memory_id: Option<String>,
     #[serde(skip_serializing_if = "none")]
     topic: Option<String>,
-    /// From 1 to 10.
+    /// Importance from 1 to 10.
     #[serde(skip_serializing_if = "none")]
     importance: Option<u8>,
     #[serde(skip_serializing_if = "none")]
     who: Option<String>,
     at: String,
-    /// How well it fits.
+    /// Relevance of the hit.
     relevance: f64,
     why: Why,
     text: String,
-    /// The events around it, a line each: position, type, text.
+    /// Neighbours of the event, one line each: position, type, text.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     around: Vec<String>,
-    /// What was said of it: important, wrong, done.
+    /// Marks: important, wrong, done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     marks: Vec<Mark>,
-    /// What speaks against it.
+    /// Facts that make the hit doubtful.
     #[serde(skip_serializing_if = "none")]
     stale: Option<Doubt>,
-    /// Too much came later to look: something may speak against it.
+    /// True if too many later events were not inspected: something may make the hit doubtful.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unchecked: bool,
 }
 
-/// What was found in past sessions.
+/// Hits in past sessions.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Blocks {
-    /// The same for a model, which MCP returns as the text of the answer.
+pub(crate) struct MemoryBlocksOut {
+    /// Hits as text for a model, which MCP returns as the text of the answer.
     #[serde(skip_serializing_if = "none")]
     text: Option<String>,
-    blocks: Vec<MemoryBlock>,
-    /// Those that a workspace: of the query means.
+    blocks: Vec<MemoryBlockOut>,
+    /// Workspaces that match workspace: of the query.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     workspaces: Vec<String>,
     complete: Complete,
@@ -75,7 +75,7 @@ pub(crate) struct Blocks {
     next_cursor: Option<String>,
 }
 
-impl From<Hit> for MemoryBlock {
+impl From<Hit> for MemoryBlockOut {
     fn from(hit: Hit) -> Self {
         let line = |one: Neighbour| format!("{} {}: {}", one.position, one.kind, one.text);
         let (mut memory_id, mut topic, mut importance) = (None, None, None);
@@ -105,10 +105,10 @@ impl From<Hit> for MemoryBlock {
     }
 }
 
-/// Text of what was found, for a reader: each hit under its place, and below it what stands beside
-/// it. Recorded text is indented, so that none can begin a hit.
-fn text_of(found: &SearchAnswer) -> String {
-    // A string takes whatever is written to it.
+/// Formats the hits for a reader: each hit under its session and position, with its neighbours.
+/// Recorded text is indented, so that it cannot imitate a hit.
+fn format_hits(found: &SearchAnswer) -> String {
+    // Writing to a string cannot fail.
     let mut text = String::new();
     if found.hits.is_empty() {
         text.push_str("Nothing: no recorded event has a word of this query.\n");
@@ -123,17 +123,17 @@ fn text_of(found: &SearchAnswer) -> String {
         let (before, after) = hit
             .around
             .split_at(hit.around.iter().take_while(|one| one.position < hit.position).count());
-        let beside = |text: &mut String, all: &[Neighbour]| {
+        let write_neighbours = |text: &mut String, all: &[Neighbour]| {
             for one in all {
-                let said = one_line(&one.text, BESIDE_CHARS);
+                let said = one_line(&one.text, NEIGHBOUR_CHARS);
                 let _ = writeln!(text, "      @{} {}: {said}", one.position, one.kind);
             }
         };
-        beside(&mut text, before);
+        write_neighbours(&mut text, before);
         for line in hit.snippet.text.lines().filter(|line| !line.trim().is_empty()) {
             let _ = writeln!(text, "    {line}");
         }
-        beside(&mut text, after);
+        write_neighbours(&mut text, after);
         if hit.stale.is_some() {
             text.push_str("    (what came later speaks against it)\n");
         }
@@ -145,14 +145,14 @@ fn text_of(found: &SearchAnswer) -> String {
         text.push_str("Some sessions are not searched yet: try again.\n");
     }
     let head = format!("{NOTICE} The best first; get_events reads more around a position.");
-    framed(&head, text.trim_end(), "")
+    wrap_in_frame(&head, text.trim_end(), "")
 }
 
-impl Blocks {
+impl MemoryBlocksOut {
     pub(crate) fn new(found: SearchAnswer) -> Self {
         Self {
-            text: Some(text_of(&found)),
-            blocks: found.hits.into_iter().map(MemoryBlock::from).collect(),
+            text: Some(format_hits(&found)),
+            blocks: found.hits.into_iter().map(MemoryBlockOut::from).collect(),
             workspaces: found.workspaces,
             complete: found.complete,
             next_cursor: found.next_page,

@@ -1,42 +1,42 @@
 //! Headers that identify a caller without a session id: front ends write them, interfaces read
-//! them. A directory is percent-encoded, because a path may have any character. It must not derive
-//! a right from a header: scope comes from the credential.
+//! them. A directory is percent-encoded, because a path may contain any character. It must not
+//! derive a right from a header: scope comes from the credential.
 
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-pub use crate::service::{Remembered, Via};
+pub use crate::service::{ClientIdentity, LastUse};
 use crate::{
     event::SessionId,
     service::{ServiceError, ServiceResult},
 };
 
-/// The session the caller was started for.
+/// Session that the caller was started for.
 pub const SESSION: &str = "sessionlog-session";
-/// Names of the processes that the caller is a tool of, the nearest first, with commas.
+/// Names of the processes that the caller is a tool of, the nearest first, comma-separated.
 pub const PROCESS: &str = "sessionlog-process";
 /// Name of the caller's connection.
 pub const CONNECTION: &str = "sessionlog-connection";
-/// The session its front end remembers of that connection: an id, `-` after a fresh start, `-` and
-/// an id for one started after a fresh start.
+/// Session that its front end remembers for that connection: an id, `-` after a fresh start, `-`
+/// and an id for one started after a fresh start.
 pub const REMEMBERED: &str = "sessionlog-connection-session";
-/// The caller's working directory, percent-encoded.
+/// Working directory of the caller, percent-encoded.
 pub const DIRECTORY: &str = "sessionlog-directory";
-/// The root of the repository that contains the directory, percent-encoded.
+/// Root of the repository that contains the directory, percent-encoded.
 pub const ROOT: &str = "sessionlog-root";
 
-/// Processes of a caller, and characters of each one's name.
+/// Maximum processes of a caller, and maximum bytes of each name.
 const PROCESSES_MAX: usize = 8;
 const PROCESS_CHARS_MAX: usize = 64;
-/// Characters of a connection's name.
+/// Maximum characters of a connection's name.
 const CONNECTION_CHARS_MAX: usize = 128;
 /// ASCII characters that a header cannot hold.
 const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
-/// Reads the headers; `header` gives the text of one.
+/// Reads the headers; `header` returns the text of one.
 ///
 /// # Errors
 /// `invalid_request` naming the header.
-pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
+pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<ClientIdentity> {
     let id = |name: &str, text: &str| {
         SessionId::new(text).map_err(|error| ServiceError::invalid(name, error))
     };
@@ -52,7 +52,7 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
             None => (false, text.as_str()),
         };
         let session = (!text.is_empty()).then(|| id(REMEMBERED, text)).transpose()?;
-        Ok::<_, ServiceError>(Remembered { session, fresh })
+        Ok::<_, ServiceError>(LastUse { session, fresh })
     });
     let process: Vec<String> = header(PROCESS)
         .map(|text| text.split(',').map(|name| name.trim().to_owned()).collect())
@@ -62,7 +62,7 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
         let problem = format!("at most {PROCESSES_MAX} names of 1 to {PROCESS_CHARS_MAX} bytes");
         return Err(ServiceError::invalid(PROCESS, problem));
     }
-    Ok(Via {
+    Ok(ClientIdentity {
         process,
         session: header(SESSION).map(|text| id(SESSION, &text)).transpose()?,
         connection,
@@ -74,7 +74,7 @@ pub fn read(header: impl Fn(&str) -> Option<String>) -> ServiceResult<Via> {
 
 /// Writes the headers.
 #[must_use]
-pub fn write(via: &Via) -> Vec<(&'static str, String)> {
+pub fn write(via: &ClientIdentity) -> Vec<(&'static str, String)> {
     let remembered = via.remembered.as_ref().map(|remembered| {
         let session = remembered.session.as_ref().map_or("", SessionId::as_str);
         format!("{}{session}", if remembered.fresh { "-" } else { "" })

@@ -1,5 +1,5 @@
-//! Answers of the checkpoint tools, and what a history tells of checkpoints. A state that does not
-//! fit the answer is shown by its beginning. They must not decide which checkpoint.
+//! Answers of the checkpoint tools, and checkpoints in a history. A state that does not fit the
+//! answer is truncated. They must not choose a checkpoint.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -10,23 +10,23 @@ use crate::{
     api::work::{Checkpoint, CheckpointState, Lease, OpenCall, StartFrom, Unfinished},
     event::{Position, Timestamp},
     harness::fit,
-    service::{Left, TakenUp},
+    service::{ResumeResult, UnfinishedSession},
 };
 
-/// Bytes of a state, and of a plan, in an answer.
+/// Maximum bytes of a state, and of a plan, in an answer.
 const STATE_BYTES_MAX: usize = 8_000;
-/// Bytes of a state in a history.
+/// Maximum bytes of a state in a history.
 const HISTORY_STATE_BYTES_MAX: usize = 1_500;
-/// Bytes of a title in a history.
+/// Maximum bytes of a title in a history.
 const TITLE_BYTES_MAX: usize = 120;
-/// Calls without a result in an answer.
+/// Maximum number of calls without a result in an answer.
 const OPEN_CALLS_MAX: usize = 10;
 
-/// A checkpoint that was made.
+/// Answer to a new checkpoint.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CheckpointMade {
     checkpoint_id: String,
-    /// Events before it are part of it.
+    /// Position of the checkpoint: events before it are covered.
     position: Position,
     #[serde(skip_serializing_if = "none")]
     parent_id: Option<String>,
@@ -40,28 +40,28 @@ impl From<(Checkpoint, Position)> for CheckpointMade {
     }
 }
 
-/// A session that was taken up.
+/// Answer to a resumed session.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Resumed {
-    /// Absent when a session was woken that has none.
+pub(crate) struct ResumedOut {
+    /// Absent if a session without a checkpoint was woken.
     #[serde(skip_serializing_if = "none")]
     checkpoint: Option<CheckpointShown>,
-    /// The checkpoint to continue from.
+    /// Id of the checkpoint to continue from.
     #[serde(skip_serializing_if = "none")]
     resumed_as: Option<String>,
-    /// Events after the checkpoint: get_events from its position.
+    /// Number of events after the checkpoint: get_events from its position.
     events_behind: u64,
     tail: Position,
-    /// The right to write to the session alone.
+    /// Exclusive right to write to the session.
     #[serde(skip_serializing_if = "none")]
     lease: Option<Lease>,
-    /// Work that an earlier harness did not end; absent when there is none.
+    /// Work that an earlier harness left unfinished; absent if there is none.
     #[serde(skip_serializing_if = "none")]
     unfinished: Option<UnfinishedOut>,
 }
 
-impl From<TakenUp> for Resumed {
-    fn from(taken: TakenUp) -> Self {
+impl From<ResumeResult> for ResumedOut {
+    fn from(taken: ResumeResult) -> Self {
         let events_behind = taken.resumed.as_ref().map_or(taken.tail.0, |from| from.behind.len());
         let resumed = taken.resumed.map(|from| (from.checkpoint, from.resumed_as.id));
         let (checkpoint, resumed_as) = resumed.unzip();
@@ -84,19 +84,19 @@ pub(crate) struct CheckpointShown {
     label: Option<String>,
     position: u64,
     created_at: String,
-    /// Whether it marks the work as done.
+    /// True if it marks the work as done.
     #[serde(rename = "final")]
     done: bool,
-    /// The state as it was sent.
+    /// State as it was sent.
     #[serde(skip_serializing_if = "none")]
     state: Option<Map<String, Value>>,
-    /// The beginning of a state too large for the answer.
+    /// Beginning of a state that is too large for the answer.
     #[serde(skip_serializing_if = "none")]
     state_preview: Option<String>,
-    /// The plan in force.
+    /// Current plan.
     #[serde(skip_serializing_if = "none")]
     plan: Option<Map<String, Value>>,
-    /// The beginning of a plan too large for the answer.
+    /// Beginning of a plan that is too large for the answer.
     #[serde(skip_serializing_if = "none")]
     plan_preview: Option<String>,
 }
@@ -105,9 +105,9 @@ impl CheckpointShown {
     fn new(found: CheckpointState, bytes_max: usize) -> Self {
         let CheckpointState { checkpoint: one, state, plan, .. } = found;
         let state = Some(state).filter(|state| !state.is_empty()).map(Value::Object);
-        let (state, state_preview) = fitting(state, bytes_max);
-        let (plan, plan_preview) = fitting(plan, bytes_max);
-        // A plan is the body of an event, which is an object, too.
+        let (state, state_preview) = fit_value(state, bytes_max);
+        let (plan, plan_preview) = fit_value(plan, bytes_max);
+        // A plan is the body of an event, which is an object as well.
         let members = |value: Option<Value>| match value {
             Some(Value::Object(members)) => Some(members),
             _ => None,
@@ -126,8 +126,8 @@ impl CheckpointShown {
     }
 }
 
-/// A value, or the beginning of its text.
-fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<String>) {
+/// Returns a value that fits, or the beginning of its text.
+fn fit_value(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<String>) {
     let Some(value) = value else { return (None, None) };
     let text = value.to_string();
     if text.len() <= bytes_max {
@@ -136,7 +136,7 @@ fn fitting(value: Option<Value>, bytes_max: usize) -> (Option<Value>, Option<Str
     (None, Some(fit(&text, bytes_max).text))
 }
 
-/// Work of a harness that did not mark it as done.
+/// Unfinished work of an earlier harness.
 #[derive(Debug, Serialize, JsonSchema)]
 struct UnfinishedOut {
     /// First event that no checkpoint covers.
@@ -144,7 +144,7 @@ struct UnfinishedOut {
     /// Calls without a result, the newest first.
     open_calls: Vec<OpenCall>,
     open_call_count: u64,
-    /// Its lease was not released.
+    /// True if its lease was not released.
     lease_kept: bool,
 }
 
@@ -164,7 +164,7 @@ impl From<Unfinished> for UnfinishedOut {
     }
 }
 
-/// What a next session starts from.
+/// Starting point for the next session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StartOut {
     session_id: String,
@@ -178,23 +178,23 @@ impl From<StartFrom> for StartOut {
     }
 }
 
-/// A session with work that was not ended.
+/// A session with unfinished work.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct LeftOut {
+pub(crate) struct UnfinishedSessionOut {
     session_id: String,
     #[serde(skip_serializing_if = "none")]
     title: Option<String>,
     updated_at: Timestamp,
     tail: u64,
-    /// Its last checkpoint: resume continues from there.
+    /// Id of its last checkpoint: resume continues from there.
     #[serde(skip_serializing_if = "none")]
     checkpoint_id: Option<String>,
-    /// Whether its lease is still held.
+    /// True if its lease is still held.
     leased: bool,
 }
 
-impl From<&Left> for LeftOut {
-    fn from(left: &Left) -> Self {
+impl From<&UnfinishedSession> for UnfinishedSessionOut {
+    fn from(left: &UnfinishedSession) -> Self {
         let title = left.info.title.as_ref();
         Self {
             session_id: left.info.key.session.to_string(),

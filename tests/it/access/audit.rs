@@ -32,7 +32,7 @@ async fn the_audit_log_of_a_tenant_has_access_changes_deletions_and_refusals() {
     assert_eq!(walled.post(&reader, "/v1/sessions", &json!({})).await.status, 403);
     walled.clock.advance(Duration::from_secs(60));
     let id = reader.split('_').nth(1).unwrap();
-    access::revoke(&walled.tokens, id, walled.clock.now()).unwrap();
+    access::revoke_token(&walled.tokens, id, walled.clock.now()).unwrap();
     for _ in 0..20 {
         assert_eq!(walled.get(&reader, "/v1/sessions").await.status, 401);
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    access::Limits,
+    access::TenantLimits,
     event::{Scope, SessionId, TenantId, UserId, limits::MCP_CONNECTIONS_TENANT_MAX},
     service::Quotas,
     store::NewSession,
@@ -153,7 +153,7 @@ async fn a_tenant_over_its_mcp_connection_limit_loses_its_longest_idle_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn mcp_streams_count_as_readers_of_their_tenant() {
-    let limits = Limits { readers_max: 1, ..Limits::default() };
+    let limits = TenantLimits { readers_max: 1, ..TenantLimits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     let (of_ada, of_eve) = (mcp(&walled, &ada, None).await.1, mcp(&walled, &eve, None).await.1);
@@ -180,7 +180,7 @@ async fn mcp_streams_count_as_readers_of_their_tenant() {
 async fn a_tenant_at_its_limits_does_not_block_other_tenants() {
     let engine = engines::all().remove(1);
     let quotas = Quotas { sessions_max: 0, bytes_max: 100_000 };
-    let limits = Limits { readers_max: 1, ..Limits::default() };
+    let limits = TenantLimits { readers_max: 1, ..TenantLimits::default() };
     let wall = Wall { quotas: quotas.into(), limits: limits.into(), ..Wall::default() };
     let walled = Arc::new(Walled::over(engine.store.clone(), engine.clock.clone(), wall).await);
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));

@@ -3,7 +3,9 @@
 use std::{path::PathBuf, sync::Arc};
 
 use sessionlog::{
-    access::{self, Access, AccessOptions, Grant, JwtRules, Limits, NewToken, PerTenant},
+    access::{
+        self, AccessOptions, Authenticator, Grant, JwtRules, NewToken, PerTenant, TenantLimits,
+    },
     env::{Clock as _, entropy::SystemEntropy},
     http::HttpOptions,
     mcp,
@@ -20,7 +22,7 @@ use crate::{
 /// Settings of a server that requires credentials.
 #[derive(Default)]
 pub struct Wall {
-    pub limits: PerTenant<Limits>,
+    pub limits: PerTenant<TenantLimits>,
     pub quotas: PerTenant<Quotas>,
     pub jwt: Option<JwtRules>,
     /// The service, if it is not the default one over the store.
@@ -53,7 +55,7 @@ impl Walled {
         token(&tokens, &clock, ("nobody", "nobody"), &[Grant::Read]);
         let options =
             AccessOptions { tokens: Some(tokens.clone()), jwt: wall.jwt, limits: wall.limits };
-        let access = Access::open(options, clock.clone()).unwrap();
+        let access = Authenticator::open(options, clock.clone()).unwrap();
         let options = HttpOptions { access: Some(Arc::new(access)), ..HttpOptions::default() };
         let service = wall.service.unwrap_or_else(|| Service::new(store.clone(), clock.clone()));
         let service = service.with_quotas(wall.quotas);
@@ -103,5 +105,5 @@ fn token(path: &std::path::Path, clock: &ManualClock, who: (&str, &str), of: &[G
         label: None,
         expires_at: None,
     };
-    access::create(path, new, clock.now(), &SystemEntropy).unwrap().0
+    access::create_token(path, new, clock.now(), &SystemEntropy).unwrap().0
 }

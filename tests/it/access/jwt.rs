@@ -10,7 +10,7 @@ use ring::{
 };
 use serde_json::{Value, json};
 use sessionlog::{
-    access::{Access, AccessOptions, JwtRules},
+    access::{AccessOptions, Authenticator, JwtRules},
     env::Clock as _,
 };
 use sessionlog_sim::ManualClock;
@@ -214,6 +214,6 @@ fn an_invalid_jwks_file_or_one_with_a_secret_key_is_rejected() {
         std::fs::write(&path, text).unwrap();
         let options = AccessOptions { jwt: Some(rules(&path)), ..AccessOptions::default() };
         let clock = std::sync::Arc::new(sessionlog::env::clock::SystemClock::new());
-        assert!(Access::open(options, clock).is_err(), "{why}");
+        assert!(Authenticator::open(options, clock).is_err(), "{why}");
     }
 }

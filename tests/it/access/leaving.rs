@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use sessionlog::store::local::Local;
+use sessionlog::store::local::LocalStore;
 use sessionlog_sim::Sim;
 
 use super::house::{Wall, Walled};
@@ -24,7 +24,7 @@ fn files_containing(sim: &Sim, text: &str) -> Vec<String> {
 async fn removing_a_user_removes_all_of_its_content_and_nothing_else() {
     for encrypted in [false, true] {
         let sim = machine(31, encrypted);
-        let local = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let local = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
         let walled = Walled::over(local.clone(), Arc::default(), Wall::default()).await;
         let tokens = USERS.map(|who| walled.admin(who));
         for (n, token) in tokens.iter().enumerate() {

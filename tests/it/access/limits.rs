@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use sessionlog::{
-    access::{Limits, PerTenant},
+    access::{PerTenant, TenantLimits},
     event::TenantId,
     service::Quotas,
 };
@@ -66,7 +66,7 @@ async fn a_tenant_stores_up_to_its_quota_and_deleting_frees_space() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_over_its_rate_limit_is_rejected_with_a_retry_time() {
-    let limits = Limits { requests_per_second: 5, ..Limits::default() };
+    let limits = TenantLimits { requests_per_second: 5, ..TenantLimits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     for _ in 0..5 {
@@ -83,7 +83,7 @@ async fn a_tenant_over_its_rate_limit_is_rejected_with_a_retry_time() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_and_requests_of_a_tenant_are_counted_separately_and_released() {
-    let limits = Limits { requests_max: 1, readers_max: 1, ..Limits::default() };
+    let limits = TenantLimits { requests_max: 1, readers_max: 1, ..TenantLimits::default() };
     let walled = Walled::build(Wall { limits: limits.into(), ..Wall::default() }).await;
     let (ada, eve) = (walled.admin(("acme", "ada")), walled.admin(("other", "eve")));
     for token in [&ada, &eve] {
@@ -126,8 +126,9 @@ async fn limits_of_one_tenant_override_the_default_limits() {
     let acme = || TenantId::new("acme").unwrap();
     let mut quotas = PerTenant::from(Quotas { sessions_max: 1, bytes_max: 0 });
     quotas.set(acme(), Quotas { sessions_max: 3, bytes_max: 0 });
-    let mut limits = PerTenant::from(Limits { requests_per_second: 9, ..Limits::default() });
-    limits.set(acme(), Limits { requests_per_second: 4, ..Limits::default() });
+    let mut limits =
+        PerTenant::from(TenantLimits { requests_per_second: 9, ..TenantLimits::default() });
+    limits.set(acme(), TenantLimits { requests_per_second: 4, ..TenantLimits::default() });
     let walled = Walled::build(Wall { quotas, limits, ..Wall::default() }).await;
     for (who, sessions, rate) in [("acme", 3, 4), ("other", 1, 9)] {
         let token = walled.admin((who, "ada"));

@@ -116,7 +116,7 @@ async fn a_revoked_or_expired_token_is_rejected_at_the_next_request() {
     let token = walled.token(("acme", "ada"), &[Grant::Read]);
     assert_eq!(walled.get(&token, "/v1/sessions").await.status, 200);
     let id = token.split('_').nth(1).unwrap();
-    access::revoke(&walled.tokens, id, walled.clock.now()).unwrap();
+    access::revoke_token(&walled.tokens, id, walled.clock.now()).unwrap();
     let refused = walled.get(&token, "/v1/sessions").await;
     assert_eq!((refused.status, &*refused.code()), (401, "unauthenticated"));
     assert!(refused.text.contains("revoked"), "{}", refused.text);
@@ -130,7 +130,8 @@ async fn a_revoked_or_expired_token_is_rejected_at_the_next_request() {
         expires_at: Some(end),
     };
     let entropy = &sessionlog::env::entropy::SystemEntropy;
-    let (token, _) = access::create(&walled.tokens, new, walled.clock.now(), entropy).unwrap();
+    let (token, _) =
+        access::create_token(&walled.tokens, new, walled.clock.now(), entropy).unwrap();
     assert_eq!(walled.get(&token, "/v1/sessions").await.status, 200);
     walled.clock.advance(Duration::from_secs(60));
     assert_eq!(walled.get(&token, "/v1/sessions").await.status, 401);

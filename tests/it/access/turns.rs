@@ -98,7 +98,7 @@ impl Crowd {
     async fn new() -> Self {
         let engine = engines::all().remove(1);
         let clock = Arc::new(Hurried::default());
-        let service = Service::new(engine.store.clone(), clock.clone()).with_places(1);
+        let service = Service::new(engine.store.clone(), clock.clone()).with_compute_slots(1);
         let wall = Wall { service: Some(service), ..Wall::default() };
         let store = engine.store.clone();
         let walled = Arc::new(Walled::over(engine.store, engine.clock, wall).await);

@@ -47,7 +47,7 @@ async fn a_brief_never_exceeds_its_budget_and_uses_it_when_items_are_left_out() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_budget_of_zero_is_rejected_and_one_of_millions_is_capped() {
+async fn views_reject_a_budget_of_zero_or_millions_and_a_restore_caps_it() {
     over_every_engine(async |house| {
         session(house, "much", &long_work_events()).await;
         for view in ["continuation", "index"] {

@@ -3,7 +3,7 @@
 use sessionlog::{
     env::{MasterKeys, secrets::Secret},
     event::Position,
-    store::{Health, Maintain, Read, Store, StoreError, local::Local},
+    store::{Health, Maintain, ReadRequest, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -13,8 +13,8 @@ use crate::{
     forks::fork,
 };
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 fn replace_file(sim: &Sim, path: &str, bytes: &[u8]) {
@@ -22,7 +22,7 @@ fn replace_file(sim: &Sim, path: &str, bytes: &[u8]) {
     sim.write_durable(path, 0, bytes);
 }
 
-async fn append_body(store: &Local, session: &str, body: &str) {
+async fn append_body(store: &LocalStore, session: &str, body: &str) {
     append(store, &key(session), batch([event(body)])).await.unwrap();
 }
 
@@ -68,7 +68,7 @@ async fn a_watermark_covers_the_last_frame_of_a_full_journal_file_once_idle() {
         let frames = frames(used(&bytes).unwrap().salt, &bytes);
         last = frames.last().unwrap().0.clone();
     }
-    store.idle();
+    store.write_idle_watermark();
     sim.power_loss();
     drop(store);
     sim.flip("journal/0", last.start as u64 + 300, 0);
@@ -129,7 +129,7 @@ async fn a_fork_of_a_session_with_a_lost_key_serves_its_own_events() {
         assert_eq!(store.health() == Health::Ready, flushed, "its creation cannot be read");
         let strict = store.read(&key("child"), everything()).await;
         assert!(matches!(strict, Err(StoreError::SessionDamaged { .. })), "{flushed}: {strict:?}");
-        let lenient = Read { allow_gaps: true, ..everything() };
+        let lenient = ReadRequest { allow_gaps: true, ..everything() };
         let slice = store.read(&key("child"), lenient).await.unwrap();
         let bodies: Vec<_> = slice.events.iter().map(|event| event.body.clone()).collect();
         assert_eq!(bodies, ["\"of the child\""], "{flushed}");
@@ -149,7 +149,7 @@ async fn positions_of_a_lost_frame_before_a_damaged_frame_are_reported_as_lost()
     for word in ["\"first\"", "\"second\"", "\"third\""] {
         append_body(&store, "s", word).await;
     }
-    store.idle();
+    store.write_idle_watermark();
     sim.power_loss();
     drop(store);
     let bytes = sim.read_durable("journal/0").unwrap();
@@ -158,7 +158,8 @@ async fn positions_of_a_lost_frame_before_a_damaged_frame_are_reported_as_lost()
     sim.flip("journal/0", frames[2].0.start as u64 + 60, 0);
     sim.flip("journal/0", frames[3].0.start as u64 + 200, 0);
     let store = open(&sim);
-    let slice = store.read(&key("s"), Read { allow_gaps: true, ..everything() }).await.unwrap();
+    let slice =
+        store.read(&key("s"), ReadRequest { allow_gaps: true, ..everything() }).await.unwrap();
     let lost: Vec<u64> =
         slice.gaps.iter().flat_map(|gap| gap.range.from.0..gap.range.to.0).collect();
     assert_eq!((slice.tail, lost), (Position(3), vec![1, 2]), "{:?}", slice.gaps);

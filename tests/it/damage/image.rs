@@ -19,8 +19,8 @@ use sessionlog::{
         scan::{ScanPiece, scan},
     },
     store::{
-        Appended, LeaseCall, Maintain, Notes, Store, StoreResult, Work,
-        local::{Local, Options},
+        AppendResult, LeaseCall, Maintain, NotesQuery, Store, StoreResult, WorkState,
+        local::{LocalStore, StoreOptions},
     },
 };
 use sessionlog_sim::Sim;
@@ -46,7 +46,7 @@ pub struct Image {
     pub events: BTreeMap<&'static str, Vec<Event>>,
     pub notes: BTreeMap<&'static str, Vec<Note>>,
     /// Leases and notes.
-    pub work: BTreeMap<&'static str, Work>,
+    pub work: BTreeMap<&'static str, WorkState>,
     /// Earlier contents of files, the oldest first.
     pub older: Vec<BTreeMap<String, Vec<u8>>>,
     /// The journal file written to last; it was used before.
@@ -59,8 +59,8 @@ pub struct Image {
 }
 
 /// Returns small limits, so that every byte can be damaged.
-pub fn options() -> Options {
-    Options {
+pub fn options() -> StoreOptions {
+    StoreOptions {
         journal_file_bytes: 16 << 10,
         journal_retained_bytes: 64 << 10,
         segment_bytes_max: 4 << 10,
@@ -89,7 +89,7 @@ fn checkpoint(name: &str) -> NewNote {
 }
 
 /// Appends to a session, with the token of its lease if it has one.
-pub async fn say(store: &dyn Store, session: &str, bodies: &[String]) -> StoreResult<Appended> {
+pub async fn say(store: &dyn Store, session: &str, bodies: &[String]) -> StoreResult<AppendResult> {
     let fence = store.info(&key(session)).await?.work.fence;
     let sent = batch(bodies.iter().map(|body| event(body)));
     let fence = (fence > Fence(0)).then_some(fence);
@@ -97,7 +97,7 @@ pub async fn say(store: &dyn Store, session: &str, bodies: &[String]) -> StoreRe
 }
 
 pub async fn notes_of(store: &dyn Store, session: &str) -> StoreResult<Vec<Note>> {
-    let all = Notes { after: Lsn(0), notes_max: usize::MAX, bytes_max: usize::MAX };
+    let all = NotesQuery { after: Lsn(0), notes_max: usize::MAX, bytes_max: usize::MAX };
     store.notes(&key(session), all).await
 }
 
@@ -124,7 +124,7 @@ pub fn frames(salt: u64, bytes: &[u8]) -> Vec<(Range<usize>, SessionHash, u64)> 
 /// A machine on which an image is built.
 struct Making {
     sim: Sim,
-    store: Local,
+    store: LocalStore,
     older: Vec<BTreeMap<String, Vec<u8>>>,
     names: BTreeMap<SessionHash, &'static str>,
     keys: BTreeMap<u64, &'static str>,
@@ -168,7 +168,7 @@ impl Making {
     }
 
     async fn note(&self, session: &str, name: &str) {
-        self.store.note(&key(session), None, checkpoint(name)).await.unwrap();
+        self.store.write_note(&key(session), None, checkpoint(name)).await.unwrap();
     }
 
     fn flush(&mut self) {
@@ -190,7 +190,7 @@ impl Making {
             self.sim.set_keys(Some(keys));
         }
         self.sim.kill();
-        self.store = Local::open_local(&self.sim.env(), options()).unwrap();
+        self.store = LocalStore::open_local(&self.sim.env(), options()).unwrap();
         if encrypted {
             while self.store.rotate_keys(9).await.unwrap().previous.is_some() {
                 self.older.push(durable_files(&self.sim));
@@ -219,7 +219,7 @@ impl Image {
         let sim = Sim::new(seed);
         let keys = MasterKeys { current: master(1), previous: None };
         sim.set_keys(encrypted.then_some(keys));
-        let store = Local::open_local(&sim.env(), options()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), options()).unwrap();
         let (older, names, keys) = <(Vec<_>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
         let mut making = Making { sim, store, older, names, keys };
         for name in ["sealed", "open", ERASED] {
@@ -423,7 +423,7 @@ impl Making {
     }
 
     async fn image(self, encrypted: bool) -> Image {
-        self.store.idle();
+        self.store.write_idle_watermark();
         let (mut events, mut notes, mut work) =
             <(BTreeMap<_, _>, BTreeMap<_, _>, BTreeMap<_, _>)>::default();
         for session in SESSIONS {

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use sessionlog::{
     event::{Event, EventId, Position, Scope},
     store::{
-        Health, Maintain, Read, Slice, Store, StoreError,
-        local::{Local, OpenError},
+        Health, Maintain, ReadRequest, Slice, Store, StoreError,
+        local::{LocalStore, OpenError},
     },
 };
 use sessionlog_sim::Sim;
@@ -107,7 +107,7 @@ impl Start<'_> {
     async fn judge(&self) -> Fate {
         let told = &self.told;
         let before = durable_files(self.sim);
-        let store = match Local::open_local(&self.sim.env(), options()) {
+        let store = match LocalStore::open_local(&self.sim.env(), options()) {
             Ok(store) => store,
             Err(OpenError::Damaged { .. } | OpenError::Newer { .. } | OpenError::Key { .. }) => {
                 let after = durable_files(self.sim);
@@ -153,7 +153,7 @@ impl Start<'_> {
     }
 
     /// Reads a session in every way; returns the missing positions, if any.
-    async fn session(&self, store: &Local, session: &str, frozen: bool) -> Option<Lacks> {
+    async fn session(&self, store: &LocalStore, session: &str, frozen: bool) -> Option<Lacks> {
         let (told, expected) = (&self.told, &self.image.events[session]);
         let silent = |what: &str| assert!(frozen || !self.witnessed, "{told}: {session} {what}");
         let Ok(info) = store.info(&key(session)).await else {
@@ -187,7 +187,7 @@ impl Start<'_> {
             }
             Err(other) => panic!("{told}: {session}: {other}"),
         };
-        let lenient = Read { allow_gaps: true, ..everything() };
+        let lenient = ReadRequest { allow_gaps: true, ..everything() };
         let slice = store.read(&key(session), lenient).await;
         let slice = slice.unwrap_or_else(|error| panic!("{told}: {session}: {error}"));
         let mut missing = self.gaps(session, &slice, expected, end);
@@ -232,7 +232,7 @@ impl Start<'_> {
     }
 
     /// Reads events by their ids.
-    async fn found(&self, store: &Local, session: &str, whole: bool) {
+    async fn found(&self, store: &LocalStore, session: &str, whole: bool) {
         for event in self.image.events[session].iter().step_by(7) {
             let found = store.find(&key(session), &EventId::new(event.id.as_str()).unwrap()).await;
             match found {
@@ -242,8 +242,8 @@ impl Start<'_> {
         }
     }
 
-    async fn erased(&self, store: &Local) {
-        let lenient = Read { allow_gaps: true, ..everything() };
+    async fn erased(&self, store: &LocalStore) {
+        let lenient = ReadRequest { allow_gaps: true, ..everything() };
         let served = store.read(&key(ERASED), lenient).await;
         assert!(served.is_err(), "{}: an erased session is served: {served:?}", self.told);
     }
@@ -261,7 +261,7 @@ impl Start<'_> {
     }
 
     /// Checks that a verification reports the same.
-    async fn verified(&self, store: &Local, hurt: &BTreeSet<&'static str>, frozen: bool) {
+    async fn verified(&self, store: &LocalStore, hurt: &BTreeSet<&'static str>, frozen: bool) {
         let verified = store.verify(&Scope::local(), None).await.unwrap();
         let said: BTreeSet<&str> =
             verified.damage.iter().map(|(session, _)| session.session.as_str()).collect();
@@ -273,7 +273,7 @@ impl Start<'_> {
     }
 
     /// Checks in the last start that intact sessions accept events, and damaged ones do not.
-    async fn written(&self, store: &Local, session: &str, damaged: bool, frozen: bool) {
+    async fn written(&self, store: &LocalStore, session: &str, damaged: bool, frozen: bool) {
         if !(self.last || damaged || frozen) {
             return;
         }

@@ -9,8 +9,8 @@ use sessionlog::{
     env::{Env, disk::DataDir},
     event::Timestamp,
     store::{
-        Change, Maintain, NewSession, Store,
-        local::{self, Incoming, Local},
+        Maintain, NewSession, SessionUpdate, Store,
+        local::{self, BackupWriter, LocalStore},
     },
 };
 use sessionlog_sim::{Fault, Sim};
@@ -31,7 +31,7 @@ fn env(directory: &Path) -> Env {
 async fn fill(directory: &Path) -> (Value, Timestamp) {
     let sim = Sim::new(81);
     sim.set_keys(keys_of(NAME).map(|keys| (*keys).clone()));
-    let mut store = Local::open_local(&sim.env(), small()).unwrap();
+    let mut store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in sessions() {
         let title = Some(format!("The {} one", session.session.as_str()));
         let new = NewSession { id: Some(session.session.clone()), title, ..NewSession::default() };
@@ -39,7 +39,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
     }
     create(&store, "gone").await;
     append(&store, &key("gone"), batch([event("{}")])).await.unwrap();
-    let delete = Change { discard: true, ..Change::default() };
+    let delete = SessionUpdate { discard: true, ..SessionUpdate::default() };
     store.change(&key("gone"), delete).await.unwrap();
     let [open, sealed, journal] = sessions();
     for n in 0..40 {
@@ -47,7 +47,7 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
         append(&store, &sealed, batch([varied(n, &text)])).await.unwrap();
     }
     store.close().await;
-    store = Local::open_local(&sim.env(), small()).unwrap();
+    store = LocalStore::open_local(&sim.env(), small()).unwrap();
     append(&store, &open, batch([varied(0, "open"), event("{}")])).await.unwrap();
     store.flush().unwrap();
     // From here on no frame reaches a segment: pending frames are copied.
@@ -59,15 +59,15 @@ async fn fill(directory: &Path) -> (Value, Timestamp) {
     }
     let said = said(&store).await;
     let (outer, inner) = (env(directory), env(&directory.join("data")));
-    let mut incoming = Incoming::begin(&outer, &inner).unwrap();
-    let made =
-        store.backup(&mut |part| incoming.take(&part.path, &part.bytes).map_err(io::Error::other));
+    let mut incoming = BackupWriter::begin(&outer, &inner).unwrap();
+    let made = store
+        .backup(&mut |part| incoming.write_part(&part.path, &part.bytes).map_err(io::Error::other));
     let made = made.unwrap();
     let ends =
         files(directory).into_iter().filter_map(|(path, _)| path.extension().map(OsString::from));
     assert_eq!(ends.collect::<BTreeSet<_>>(), ["seg", "sealed"].map(OsString::from).into());
     assert_eq!((made.sessions, made.damaged), (SESSIONS, 0));
-    incoming.end(&made).unwrap();
+    incoming.finish_parts(&made).unwrap();
     incoming.seal().unwrap();
     for name in ["LOCK", "data/LOCK"] {
         let _ = fs::remove_file(directory.join(name));
@@ -91,7 +91,7 @@ async fn an_old_backup_is_restored_with_the_same_events() {
     let (outer, inner) = (env(&from), env(&from.join("data")));
     let back = local::restore(&outer, &inner, &to, small(), &mut |_, _| {}).await.unwrap();
     assert_eq!((back.manifest.sessions, back.verified.damage), (SESSIONS, vec![]));
-    let store = Local::open_local(&to, small()).unwrap();
+    let store = LocalStore::open_local(&to, small()).unwrap();
     assert_eq!(said(&store).await, expected);
     append(&store, &key("open"), batch([event("{\"new\":1}")])).await.unwrap();
 }

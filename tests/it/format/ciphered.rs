@@ -6,11 +6,11 @@ use bytes::Bytes;
 use sessionlog::{
     event::Timestamp,
     log::{
-        Cipher, Encryptor, Frame, KeyNumber, Nonce, Settled, StoreFile, StoreKeys, decode_settled,
-        encode_delta,
-        keyring::{KeySlot, Master, OwnKey, TenantTag, check_keys_header, keys_header},
-        manifest::{Hashing, Manifest},
-        seal::{Sealed, seal},
+        Cipher, Encryptor, Frame, KeyNumber, Nonce, SettledIndex, StoreFile, StoreKeys,
+        decode_settled, encode_delta,
+        keyring::{KeySlot, MasterKey, OwnKey, TenantTag, check_keys_header, keys_header},
+        manifest::{FileHasher, Manifest},
+        seal::{SealedTables, seal},
         segment::SegmentHeader,
         settled_header,
     },
@@ -131,8 +131,8 @@ const BACKUP: &[&str] = &[
 ];
 
 /// Returns the current master key.
-fn master() -> Master {
-    Master::new(&[0x72; 32])
+fn master() -> MasterKey {
+    MasterKey::new(&[0x72; 32])
 }
 
 /// Returns the key of the store.
@@ -147,9 +147,9 @@ fn cipher() -> Cipher {
 
 #[test]
 fn a_store_file_and_its_keys_are_laid_out_as_documented() {
-    let previous = Master::new(&[0x73; 32]);
-    let current = master().store_own(&own(), [0x74; 24]);
-    let keys = StoreKeys { current, previous: Some(previous.store_own(&own(), [0x75; 24])) };
+    let previous = MasterKey::new(&[0x73; 32]);
+    let current = master().wrap_own(&own(), [0x74; 24]);
+    let keys = StoreKeys { current, previous: Some(previous.wrap_own(&own(), [0x75; 24])) };
     let store = StoreFile { id: STORE_ID, created_at: CREATED_AT, keys: Some(keys) };
     assert_eq!(hex(&store.encode()), STORE);
     assert_eq!(StoreFile::decode(&unhex(STORE)), Ok(store));
@@ -162,12 +162,12 @@ fn a_store_file_and_its_keys_are_laid_out_as_documented() {
     // Both master keys unwrap the same one.
     for (master, stored) in [(master(), keys.current), (previous, keys.previous.unwrap())] {
         let opened = master.unwrap_own(STORE_ID, CREATED_AT, &stored).unwrap();
-        assert_eq!(opened.tag("acme"), own().tag("acme"));
+        assert_eq!(opened.tenant_tag("acme"), own().tenant_tag("acme"));
     }
 
     assert_eq!(hex(&keys_header(STORE_ID)), KEYS);
     assert_eq!(check_keys_header(STORE_ID, &unhex(KEYS)), Ok(()));
-    let tag = own().tag("acme");
+    let tag = own().tenant_tag("acme");
     assert_eq!(tag, TenantTag(unhex(SLOT)[16..32].try_into().unwrap()));
     let wrapped = master().wrap(STORE_ID, NUMBER, tag, &[0x76; 32], [0x77; 24]);
     for (slot, golden) in [(KeySlot::Key(wrapped), SLOT), (KeySlot::Destroyed, DESTROYED)] {
@@ -199,7 +199,7 @@ fn an_encrypted_settled_file_is_laid_out_as_documented() {
     let whole = Bytes::from([unhex(SETTLED), unhex(CHUNK)].concat());
     let end = whole.len() as u64;
     let source = |from: u64, to: u64| Ok(whole.slice(from.min(end) as usize..to.min(end) as usize));
-    let read = Settled::read(STORE_ID, Some(&own), &source).unwrap();
+    let read = SettledIndex::read(STORE_ID, Some(&own), &source).unwrap();
     assert_eq!((read.generation, read.last), (5, Some(last)));
 }
 
@@ -218,15 +218,15 @@ fn an_encrypted_sealed_segment_is_laid_out_as_documented() {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, &golden);
     let file = sim.env().storage.open_read("one.sealed").unwrap();
-    let read = Sealed::read(&*file, &header, golden.len() as u64, Some(&cipher)).unwrap();
+    let read = SealedTables::read(&*file, &header, golden.len() as u64, Some(&cipher)).unwrap();
     assert_eq!((read.batches.len(), read.index[0].stride, read.index[0].count), (1, 352, 2));
 }
 
 #[test]
 fn the_manifest_of_a_backup_is_laid_out_as_documented() {
-    let mut some = Hashing::default();
-    some.take(b"some bytes");
-    let files = vec![some.entry("journal/0"), Hashing::default().entry("journal/1")];
+    let mut some = FileHasher::default();
+    some.update(b"some bytes");
+    let files = vec![some.entry("journal/0"), FileHasher::default().entry("journal/1")];
     let key = Some(master().id());
     let manifest = Manifest { store: STORE_ID, at: CREATED_AT, sessions: 3, key, files };
     let golden = BACKUP.concat();

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use sessionlog::{
     event::SessionKey,
-    store::{NewSession, Store, StoreError, local::Local},
+    store::{NewSession, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::{Fault, Sim};
 
@@ -19,12 +19,12 @@ use crate::{
 
 const EVENTS: usize = 9;
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Creates four sessions, in segments and in the journal.
-async fn fill(sim: &Sim) -> (Local, Value) {
+async fn fill(sim: &Sim) -> (LocalStore, Value) {
     let store = open(sim);
     let all = [&sessions()[..], &[key("gone")]].concat();
     for session in &all {
@@ -45,7 +45,7 @@ async fn fill(sim: &Sim) -> (Local, Value) {
     (store, said)
 }
 
-async fn is_erased(store: &Local, session: &SessionKey) -> bool {
+async fn is_erased(store: &LocalStore, session: &SessionKey) -> bool {
     match store.info(session).await {
         Err(StoreError::SessionDeleted { .. }) => true,
         Ok(_) => false,
@@ -85,7 +85,7 @@ async fn stopped(name: &str, call: u64, fault: Option<Fault>) -> (u64, bool) {
     let answer = store.erase(&key("gone")).await;
     if fault.is_none() {
         answer.unwrap();
-        store.idle();
+        store.write_idle_watermark();
     }
     let calls = sim.calls() - first;
     drop(store);

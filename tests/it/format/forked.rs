@@ -8,7 +8,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use sessionlog::{
     event::{Lsn, NewNote, NoteKind},
-    store::{Change, LeaseCall, Maintain, Notes, Read, Store, StoreError, local::Local},
+    store::{
+        LeaseCall, Maintain, NotesQuery, ReadRequest, SessionUpdate, Store, StoreError,
+        local::LocalStore,
+    },
 };
 
 use super::{copy, decoded, expected, fixture, open, varied, versions};
@@ -20,18 +23,18 @@ use crate::{
 const FIXTURES: [&str; 2] = ["forked", "encrypted-forked"];
 const NAMES: [&str; 7] = ["root", "middle", "leaf", "hidden", "of_hidden", "erased", "of_erased"];
 
-async fn append_numbers(store: &Local, session: &str, numbers: std::ops::Range<usize>) {
+async fn append_numbers(store: &LocalStore, session: &str, numbers: std::ops::Range<usize>) {
     for n in numbers {
         let text = "lorem ipsum ".repeat(20);
         append(store, &key(session), batch([varied(n, &text)])).await.unwrap();
     }
 }
 
-async fn note(store: &Local, session: &str, kind: NoteKind, name: &str) {
+async fn note(store: &LocalStore, session: &str, kind: NoteKind, name: &str) {
     let body = Bytes::from_static(b"{\"plan\":[\"look\",\"tell\"]}");
     let note =
         NewNote { kind, name: name.to_owned(), position: None, body, idle: false, if_notes: None };
-    store.note(&key(session), None, note).await.unwrap();
+    store.write_note(&key(session), None, note).await.unwrap();
 }
 
 /// Creates the directory and returns the last content of the store, without a clean stop.
@@ -51,7 +54,7 @@ async fn fill(name: &str, directory: &Path) -> Value {
     clock.advance(Duration::from_secs(5));
     let take = LeaseCall::Take { steal: false, ttl: Duration::from_secs(600), key: Some([7; 16]) };
     store.lease(&key("root"), take).await.unwrap();
-    let delete = Change { discard: true, ..Change::default() };
+    let delete = SessionUpdate { discard: true, ..SessionUpdate::default() };
     store.change(&key("hidden"), delete).await.unwrap();
     store.erase(&key("erased")).await.unwrap();
     (0..3).for_each(|_| store.flush().unwrap());
@@ -59,20 +62,20 @@ async fn fill(name: &str, directory: &Path) -> Value {
     fork(&store, "middle", 20, "leaf").await.unwrap();
     append(&store, &key("leaf"), batch([event("{\"leaf\":1}")])).await.unwrap();
     note(&store, "leaf", NoteKind::Cursor, "reader").await;
-    store.idle();
+    store.write_idle_watermark();
     describe_sessions(&store).await
 }
 
 /// Returns the sessions as a store describes them.
-async fn describe_sessions(store: &Local) -> Value {
+async fn describe_sessions(store: &LocalStore) -> Value {
     let mut all = Vec::new();
     for session in NAMES {
         let one = match store.info(&key(session)).await {
             Ok(info) => {
                 let chain = info.receipt.chain.iter().map(|byte| format!("{byte:02x}"));
-                let read = Read { allow_gaps: true, ..everything() };
+                let read = ReadRequest { allow_gaps: true, ..everything() };
                 let slice = store.read(&key(session), read).await.unwrap();
-                let wanted = Notes { after: Lsn(0), notes_max: 100, bytes_max: usize::MAX };
+                let wanted = NotesQuery { after: Lsn(0), notes_max: 100, bytes_max: usize::MAX };
                 let notes = store.notes(&key(session), wanted).await.unwrap();
                 let from = info.forked_from.as_ref();
                 json!({

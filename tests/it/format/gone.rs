@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::{Value, json};
 use sessionlog::{
     event::{BatchKey, EventId, Position},
-    store::{NewSession, Store, local::Local},
+    store::{NewSession, Store, local::LocalStore},
 };
 
 use super::{check_decoder, copy, expected, fixture, open, said, sessions};
@@ -46,11 +46,11 @@ async fn fill(name: &str, directory: &std::path::Path) -> Value {
         }
     }
     append(&store, &key("open"), batch([named("last", "{}")])).await.unwrap();
-    store.idle();
+    store.write_idle_watermark();
     said(&store).await
 }
 
-async fn is_gone(store: &Local) {
+async fn is_gone(store: &LocalStore) {
     for session in [key("sealed"), key("open")] {
         let events = events_of(store, &session).await;
         for (n, event) in events.iter().take(8).enumerate() {

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use sessionlog::{
     event::SessionKey,
-    store::{Maintain, Store, StoreError, local::Local},
+    store::{Maintain, Store, StoreError, local::LocalStore},
 };
 
 use super::{copy, decoded, expected, files, fixture, open_anew, varied};
@@ -102,7 +102,7 @@ async fn describe_session(store: &dyn Store, key: &SessionKey) -> Value {
     })
 }
 
-async fn describe_all(store: &Local) -> Value {
+async fn describe_all(store: &LocalStore) -> Value {
     let mut all = Vec::new();
     for (name, ..) in SESSIONS {
         all.push(describe_session(store, &key(name)).await);

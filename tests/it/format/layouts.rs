@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Event, EventId, EventType, Lsn, NewEvent, Origin, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Fault, Frame, FrameHeader, FrameKind, LogError, Record, RecordBody,
+        ChainValue, Control, Fault, Frame, FrameHeader, FrameKind, LogError, Record, RecordBody,
         RecordHead, StoreFile, decode_settled, encode_delta, journal::JournalHeader, record,
         segment::SegmentHeader, settled_header,
     },
@@ -181,27 +181,27 @@ const SAYS_REDACTED: &[&str] = &[
     r#"name: "user.message", id: "ev-2", body: Redacted { digest: [0x57; 32] } }"#,
 ];
 const SAYS_CREATE: &[&str] = &[
-    r#"Create(Create { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
+    r#"Create(CreateRecord { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
     r#"key: Some("key"), lineage: None })"#,
 ];
 const SAYS_FORK: &[&str] = &[
-    r#"Create(Create { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
+    r#"Create(CreateRecord { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
-    r#"key: Some("key"), lineage: Some(Lineage { parent: "parent", incarnation: [0x83; 16], "#,
+    r#"key: Some("key"), lineage: Some(ForkParent { parent: "parent", incarnation: [0x83; 16], "#,
     "position: 300, chain: [0x84; 32] }) })",
 ];
 const SAYS_CHANGE: &[&str] = &[
-    r#"Change(Change { title: Some(Some("U")), metadata: {"a": None, "b": Some("c")}, "#,
-    "archive: Some(true), delete: false, life: Life { hold: None, expire: false, restore: false } })",
+    r#"Change(ChangeRecord { title: Some(Some("U")), metadata: {"a": None, "b": Some("c")}, "#,
+    "archive: Some(true), delete: false, life: LifetimeChange { hold: None, expire: false, restore: false } })",
 ];
 const SAYS_LIFE: &[&str] = &[
-    "Change(Change { title: None, metadata: {}, archive: None, delete: false, ",
-    "life: Life { hold: Some(true), expire: false, restore: true } })",
+    "Change(ChangeRecord { title: None, metadata: {}, archive: None, delete: false, ",
+    "life: LifetimeChange { hold: Some(true), expire: false, restore: true } })",
 ];
 const SAYS_UNARCHIVE: &[&str] = &[
-    "Change(Change { title: None, metadata: {}, archive: Some(false), delete: false, ",
-    "life: Life { hold: None, expire: false, restore: false } })",
+    "Change(ChangeRecord { title: None, metadata: {}, archive: Some(false), delete: false, ",
+    "life: LifetimeChange { hold: None, expire: false, restore: false } })",
 ];
 const SAYS_NOTE: &[&str] =
     &["Note(NoteRecord { kind: 2, position: 7, name: \"chk\", body: [123, 125], idle: true })"];
@@ -209,12 +209,13 @@ const SAYS_ERASE: &[&str] = &[
     r#"Erase(Tombstone { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     "key: 300 })",
 ];
-const SAYS_REDACT: &[&str] = &["Redact(Redact { position: 300 })"];
+const SAYS_REDACT: &[&str] = &["Redact(RedactRecord { position: 300 })"];
 const SAYS_LEASE: &[&str] =
     &["Lease(LeaseRecord { fence: 9, until: Some(30), key: Some([0x5d; 16]) })"];
 const SAYS_BATCH_KEY: &[&str] =
     &[r#"Batch(KnownBatch { key: "turn", first_position: 7, events: 300, digest: [0x56; 32] })"#];
-const SAYS_LOSS: &[&str] = &[r#"Loss(Loss { places: [(3, 300, "gone"), (7, 7, "a change")] })"#];
+const SAYS_LOSS: &[&str] =
+    &[r#"Loss(AcceptedLoss { places: [(3, 300, "gone"), (7, 7, "a change")] })"#];
 const SAYS_LINEAGE: &[&str] = &[
     "Record { kind: 20, origin: 0, created_at: None, processed_at: 1767225600000007, ",
     r#"name: "", id: "", body: Whole { salt: [0x59; 16], body: b"\tparent\x0b" } }"#,
@@ -223,13 +224,13 @@ const SAYS_ENTRY: &[&str] = &[
     r#"Entry { tenant: "acme", user: "ann", session: "s1", incarnation: [0x53; 16], "#,
     r#"title: Some("T"), metadata: {"k": "v"}, workspace: Some("/w"), ttl_seconds: Some(3600), "#,
     r#"create_key: Some("key"), created_at: 11, updated_at: -12, archived_at: Some(13), "#,
-    "held_at: Some(15), stage: Reclaimed(End { how: Erased { unfinished: true }, at: 25 }), ",
+    "held_at: Some(15), stage: Reclaimed(SessionEnd { how: Erased { unfinished: true }, at: 25 }), ",
     "used_after: -17, tail: 15, end_lsn: 16, chain: [0x81; 32], control_chain: [0x82; 32], ",
     "bytes: 17, segments: [SegmentEntry { base: 18, start: 19, sealed: true, bytes: 20, ",
-    r#"end: 21 }], damage: [Damage { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
+    r#"end: 21 }], damage: [LostRange { from: 22, to: 23, reason: "why", accepted_at: None }], "#,
     "key: 24, redacted: [], work: WorkSummary { fence: 27, until: Some(-28), ",
     "key: Some([0x5b; 16]), notes: 29, checkpoint: Some(CheckpointMark { lsn: 30, position: 31, ",
-    "open: true }) }, lineage: Some(Lineage { ",
+    "open: true }) }, lineage: Some(ForkParent { ",
     r#"parent: "parent", incarnation: [0x83; 16], position: 27, chain: [0x84; 32] }) }"#,
 ];
 
@@ -267,8 +268,8 @@ fn a_frame_is_laid_out_as_documented() {
         synced_lsn: Lsn(0x32),
         first_position: Position(0x33),
         session: SessionHash([0x41; 32]),
-        chain: Chain([0x42; 32]),
-        control_chain: Chain([0x43; 32]),
+        chain: ChainValue([0x42; 32]),
+        control_chain: ChainValue([0x43; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
@@ -298,8 +299,8 @@ fn a_watermark_is_laid_out_as_documented() {
         synced_lsn: Lsn(0x41),
         first_position: Position(9_000),
         session: SessionHash([0; 32]),
-        chain: Chain([0; 32]),
-        control_chain: Chain([0; 32]),
+        chain: ChainValue([0; 32]),
+        control_chain: ChainValue([0; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
@@ -329,7 +330,7 @@ fn an_event_is_laid_out_as_documented() {
         body: event.body.clone(),
     };
     let mut written = Vec::new();
-    let head = RecordHead::event(&new, &event.id, event.processed_at);
+    let head = RecordHead::from_event(&new, &event.id, event.processed_at);
     head.encode([0x51; 16], &new.body, &mut written);
     assert_eq!(hex(&written), EVENT);
     let header = FrameHeader {
@@ -342,14 +343,14 @@ fn an_event_is_laid_out_as_documented() {
         synced_lsn: Lsn(0),
         first_position: event.position,
         session: SessionHash([0x41; 32]),
-        chain: Chain([0x42; 32]),
-        control_chain: Chain([0x43; 32]),
+        chain: ChainValue([0x42; 32]),
+        control_chain: ChainValue([0x43; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
     let frame = Frame { header, payload: unhex(EVENT) };
     let mut read = Vec::new();
-    frame.events(header.range(), &mut read).unwrap();
+    frame.append_events(header.range(), &mut read).unwrap();
     assert_eq!(read, [event]);
 }
 
@@ -379,7 +380,8 @@ fn a_redacted_event_and_control_records_are_laid_out_as_documented() {
             None | Some(Control::Unknown(_)) => check_says(&read[0], expected),
             Some(control) => {
                 // Its body has a separate encoding: encoded again from the decoded value.
-                let again = Record::control(&control, read[0].processed_at(), salt_of(&read[0]));
+                let again =
+                    Record::from_control(&control, read[0].processed_at(), salt_of(&read[0]));
                 assert_eq!(again, read[0]);
                 check_says(&control, expected);
             }
@@ -432,8 +434,8 @@ fn the_headers_of_files_are_laid_out_as_documented() {
         base: Position(0x91),
         start: 0x92,
         first_lsn: Lsn(0x93),
-        chain: Chain([0x42; 32]),
-        control_chain: Chain([0x43; 32]),
+        chain: ChainValue([0x42; 32]),
+        control_chain: ChainValue([0x43; 32]),
         sealed: true,
         key: None,
     };

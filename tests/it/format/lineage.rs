@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     event::{Lsn, Position, SessionHash, Timestamp},
     log::{
-        Chain, Control, Frame, FrameHeader, FrameKind, Loss, Record,
+        AcceptedLoss, ChainValue, Control, Frame, FrameHeader, FrameKind, Record,
         journal::JournalHeader,
         record,
         scan::{ScanPiece, scan},
@@ -26,8 +26,8 @@ const SESSION: &str = "child";
 /// Returns a record of kind 20 whose body this version cannot read.
 fn lineage(now: Timestamp) -> Record {
     let mut bytes = Vec::new();
-    let control = Control::Loss(Loss::default());
-    record::encode(&Record::control(&control, now, [0x20; 16]), &mut bytes);
+    let control = Control::Loss(AcceptedLoss::default());
+    record::encode(&Record::from_control(&control, now, [0x20; 16]), &mut bytes);
     bytes[0] = 20;
     // The body is the last field: its length and bytes.
     bytes.pop();
@@ -56,16 +56,16 @@ pub(super) fn journal_end(directory: &Path) -> (String, JournalHeader, u64, Lsn,
 }
 
 /// Returns both chains after a frame.
-fn chains_behind(frame: &Frame) -> (Position, Chain, Chain) {
+fn chains_behind(frame: &Frame) -> (Position, ChainValue, ChainValue) {
     let header = &frame.header;
     let (mut at, mut chain, mut control) =
         (header.first_position, header.chain, header.control_chain);
     for (lsn, record) in frame.records().unwrap() {
         if record.is_event() {
-            chain = chain.after(at.0, &record);
+            chain = chain.with_record(at.0, &record);
             at = at.plus(1);
         } else {
-            control = control.after(lsn.0, &record);
+            control = control.with_record(lsn.0, &record);
         }
     }
     (at, chain, control)
@@ -161,7 +161,7 @@ async fn a_record_of_a_reserved_kind_is_kept_and_ignored() {
     // The record has no effect: later writers are not rejected, and a deletion is applied.
     let store = open_anew("plain", &data, 7);
     append(&store, &key(SESSION), batch([event("{}")])).await.unwrap();
-    let delete = sessionlog::store::Change { discard: true, ..Default::default() };
+    let delete = sessionlog::store::SessionUpdate { discard: true, ..Default::default() };
     store.change(&key(SESSION), delete).await.unwrap();
     let gone = store.info(&key(SESSION)).await;
     assert!(matches!(gone, Err(StoreError::SessionDeleted { .. })), "{gone:?}");

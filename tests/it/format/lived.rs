@@ -8,7 +8,7 @@ use std::{fs, path::Path, time::Duration};
 use serde_json::{Value, json};
 use sessionlog::{
     event::SessionId,
-    store::{Change, NewSession, Store, StoreError, local::Local},
+    store::{NewSession, SessionUpdate, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::ManualClock;
 
@@ -20,7 +20,7 @@ const NAMES: [&str; 8] =
     ["back", "deleted", "expired", "held", "idle", "late_hold", "named_again", "went"];
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-async fn create_session(store: &Local, session: &str, ttl_seconds: Option<u64>) {
+async fn create_session(store: &LocalStore, session: &str, ttl_seconds: Option<u64>) {
     let new = NewSession {
         id: Some(SessionId::new(session).unwrap()),
         ttl_seconds,
@@ -30,12 +30,12 @@ async fn create_session(store: &Local, session: &str, ttl_seconds: Option<u64>) 
     store.create(&key(session).scope, new).await.unwrap();
 }
 
-async fn change(store: &Local, session: &str, change: Change) {
+async fn change(store: &LocalStore, session: &str, change: SessionUpdate) {
     store.change(&key(session), change).await.unwrap();
 }
 
 /// Advances a day, with the sweeps and flushes that remove sessions.
-async fn day(store: &Local, clock: &ManualClock) {
+async fn day(store: &LocalStore, clock: &ManualClock) {
     clock.advance(DAY);
     for _ in 0..2 {
         store.sweep().await.unwrap();
@@ -59,22 +59,22 @@ async fn fill(directory: &Path) -> Value {
     }
     create_session(&store, "late_hold", None).await;
     create_session(&store, "deleted", None).await;
-    let hold = || Change { hold: Some(true), ..Change::default() };
+    let hold = || SessionUpdate { hold: Some(true), ..SessionUpdate::default() };
     change(&store, "held", hold()).await;
-    change(&store, "deleted", Change { discard: true, ..Change::default() }).await;
+    change(&store, "deleted", SessionUpdate { discard: true, ..SessionUpdate::default() }).await;
     day(&store, &clock).await;
     clock.advance(Duration::from_millis(3_600_500));
-    store.used(&key("idle")).await.unwrap();
+    store.use_session(&key("idle")).await.unwrap();
     (0..2).for_each(|_| store.flush().unwrap());
     // These are in the journal only.
-    change(&store, "back", Change { restore: true, ..Change::default() }).await;
+    change(&store, "back", SessionUpdate { restore: true, ..SessionUpdate::default() }).await;
     change(&store, "late_hold", hold()).await;
-    store.idle();
+    store.write_idle_watermark();
     describe_sessions(&store).await
 }
 
 /// Returns the sessions as a store describes them.
-async fn describe_sessions(store: &Local) -> Value {
+async fn describe_sessions(store: &LocalStore) -> Value {
     let mut all = Vec::new();
     for session in NAMES {
         let one = match store.info(&key(session)).await {
@@ -126,7 +126,7 @@ async fn an_old_directory_keeps_held_expired_and_reclaimed_sessions() {
         assert!(again || found == expected, "{found} {expected}");
     }
     // It works: the expired session is restored, the deleted one is removed, the held one is kept.
-    change(&store, "expired", Change { restore: true, ..Change::default() }).await;
+    change(&store, "expired", SessionUpdate { restore: true, ..SessionUpdate::default() }).await;
     assert_eq!(events_of(&store, &key("expired")).await.len(), 2);
     for _ in 0..12 {
         day(&store, &clock).await;

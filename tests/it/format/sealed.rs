@@ -5,9 +5,9 @@ use bytes::Bytes;
 use sessionlog::{
     event::{EventId, Lsn, NewEvent, Position, SessionHash, Timestamp},
     log::{
-        Chain, Frame, Record, RecordHead,
+        ChainValue, Frame, Record, RecordHead,
         record::decode,
-        seal::{Sealed, seal},
+        seal::{SealedTables, seal},
         segment::{SegmentHeader, name_hash},
     },
 };
@@ -86,11 +86,11 @@ fn header_of(bytes: &[u8]) -> SegmentHeader {
 }
 
 /// Reads the tables of a sealed segment from a file.
-fn tables_of(bytes: &[u8]) -> Sealed {
+fn tables_of(bytes: &[u8]) -> SealedTables {
     let sim = Sim::new(1);
     sim.write_durable("one.sealed", 0, bytes);
     let file = sim.env().storage.open_read("one.sealed").unwrap();
-    Sealed::read(&*file, &header_of(bytes), bytes.len() as u64, None).unwrap()
+    SealedTables::read(&*file, &header_of(bytes), bytes.len() as u64, None).unwrap()
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -117,7 +117,7 @@ fn a_sealed_segment_is_laid_out_as_documented() {
     );
 
     let sealed = tables_of(&golden);
-    assert!(sealed.nameless);
+    assert!(sealed.without_ids);
     assert_eq!((sealed.end, sealed.last_lsn), (Position(6), Lsn(0x2b91_7f03_c6d5_e48a)));
     let keys: Vec<_> = sealed.batches.iter().map(|(time, _)| *time).collect();
     assert_eq!(keys, [KEY_TIME]);
@@ -130,7 +130,7 @@ fn a_sealed_segment_is_laid_out_as_documented() {
 /// Returns the record of an event.
 fn record_of(event: &NewEvent, id: &EventId, salt: [u8; 16], now: Timestamp) -> Record {
     let mut encoded = Vec::new();
-    RecordHead::event(event, id, now).encode(salt, &event.body, &mut encoded);
+    RecordHead::from_event(event, id, now).encode(salt, &event.body, &mut encoded);
     decode(&encoded.into(), 1).unwrap().remove(0)
 }
 
@@ -166,8 +166,8 @@ fn two_blocks() -> Vec<u8> {
         base: Position(7),
         start: 2,
         first_lsn: Lsn(100),
-        chain: Chain([0x42; 32]),
-        control_chain: Chain([0x43; 32]),
+        chain: ChainValue([0x42; 32]),
+        control_chain: ChainValue([0x43; 32]),
         sealed: true,
         key: None,
     };
@@ -208,9 +208,9 @@ fn a_segment_of_several_blocks_has_an_ordered_table_of_ids() {
     let row = [8, 16].map(|at| u64_at(second, at));
     assert_eq!((row, [36, 40, 44].map(|at| u32_at(second, at))), ([71, 164], [1, 1, 0]));
     let sealed = tables_of(&bytes);
-    assert!(!sealed.nameless);
+    assert!(!sealed.without_ids);
     for n in 0..65 {
-        assert_eq!(sealed.find(&name_hash(&format!("e{n}"))), Some(Position(7 + n)));
+        assert_eq!(sealed.find_id(&name_hash(&format!("e{n}"))), Some(Position(7 + n)));
     }
 }
 
@@ -224,9 +224,9 @@ fn a_footer_of_another_version_is_rejected() {
         let sim = Sim::new(1);
         sim.write_durable("one.sealed", 0, &changed);
         let file = sim.env().storage.open_read("one.sealed").unwrap();
-        let read = Sealed::read(&*file, &header_of(&bytes), bytes.len() as u64, None);
+        let read = SealedTables::read(&*file, &header_of(&bytes), bytes.len() as u64, None);
         assert!(read.is_err(), "version {other}");
     }
     let whole = Bytes::from(two_blocks());
-    assert!(!tables_of(&whole).nameless);
+    assert!(!tables_of(&whole).without_ids);
 }

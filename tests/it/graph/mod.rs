@@ -67,7 +67,7 @@ fn field(refused: &Reply) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn documented_entities_are_written_changed_and_found() {
+async fn documented_entities_are_written_changed_and_queried() {
     over_every_engine(async |house| {
         let nothing = query(house, "entities", json!({})).await;
         assert_eq!((&nothing["entities"], &nothing["total"]), (&json!([]), &json!(0)));
@@ -165,7 +165,7 @@ async fn a_query_filters_sorts_and_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_relation_is_written_once_and_found_from_either_end() {
+async fn a_relation_is_written_once_and_listed_for_either_entity() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         kept(house, "file_reference/f", json!({})).await;

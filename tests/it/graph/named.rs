@@ -270,7 +270,7 @@ async fn events_of_another_scope_name_no_entity_of_this_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn entities_written_by_callers_are_found_without_a_search_index() {
+async fn entities_written_by_callers_are_listed_without_a_search_index() {
     let engine = crate::engines::all().into_iter().next().unwrap();
     let service = sessionlog::service::Service::new(engine.store.clone(), engine.clock.clone());
     let options = sessionlog::service::SearchOptions { enabled: false, ..Default::default() };

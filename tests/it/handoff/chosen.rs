@@ -226,7 +226,7 @@ async fn an_old_marked_message_of_a_long_session_is_returned() {
         // Folded again, with or without the later events, the same messages are kept.
         append(house, "one", json!([said("Now the last pier")])).await;
         let warm = house.get(view).await.text;
-        service.forget_facts();
+        service.evict_facts();
         assert_eq!(house.get(view).await.text, warm);
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sessionlog::store::{Store, local::Local};
+use sessionlog::store::{Store, local::LocalStore};
 use sessionlog_sim::{ManualClock, Sim};
 
 use super::{BANK, append, said};
@@ -14,8 +14,8 @@ use crate::{
     memory::{search, session},
 };
 
-async fn house(sim: &Sim) -> (House, Arc<Local>) {
-    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+async fn house(sim: &Sim) -> (House, Arc<LocalStore>) {
+    let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
     let served: Arc<dyn Store> = store.clone();
     (House::over(served, Arc::new(ManualClock::default()), Plan::default()).await, store)
 }

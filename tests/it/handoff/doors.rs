@@ -42,7 +42,7 @@ async fn the_tools_have_the_names_and_inputs_of_the_reference_in_each_interface(
             .await;
         let first = saved["sessionId"].as_str().unwrap().to_owned();
         assert_eq!((&saved["items"], &saved["files"]), (&json!(2), &json!(1)), "{which}");
-        // The connection works in this session: a second save is stored there.
+        // The connection is bound to this session now, so that a second save goes there, too.
         let again = door.ok("save_session", json!({"workspaceId": workspace})).await;
         assert_eq!(again["sessionId"], first.as_str(), "{which}");
         desk.clock.advance(Duration::from_secs(60));

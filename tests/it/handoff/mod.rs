@@ -83,7 +83,7 @@ fn work() -> Vec<Value> {
     work
 }
 
-/// Returns everything in a restore, as one text.
+/// Returns all parts of the answer to a restore as one text.
 fn given(answer: &Value) -> String {
     let parts = ["context", "context_items", "file_references", "workspace_state"];
     parts.map(|name| answer[name].to_string()).join("\n")

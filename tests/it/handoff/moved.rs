@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use sessionlog::store::local::Local;
+use sessionlog::store::local::LocalStore;
 use sessionlog_sim::{Fault, ManualClock, Sim};
 
 use super::{BANK, append, given, said, work};
@@ -36,7 +36,7 @@ async fn read_memory(house: &House, workspace: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_moved_workspace_is_found_only_under_its_new_name() {
+async fn sessions_of_a_moved_workspace_are_listed_only_under_its_new_name() {
     over_every_engine(async |house| {
         session(house, "old", "/work/bank").await;
         append(house, "old", json!(work())).await;
@@ -93,7 +93,7 @@ async fn a_moved_workspace_is_found_only_under_its_new_name() {
 const MANY: usize = 70;
 
 async fn house_on(sim: &Sim) -> House {
-    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+    let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
     House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
 }
 

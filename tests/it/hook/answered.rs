@@ -12,9 +12,9 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    client::{Client, Target},
+    client::{Client, ClientTarget},
     env::{clock::SystemClock, entropy::SystemEntropy},
-    hook::{Done, Hook, Input, Payload, Spool},
+    hook::{Hook, HookInput, HookOutcome, Payload, Spool},
     secrets::Recogniser,
 };
 
@@ -61,7 +61,7 @@ impl Scripted {
     }
 
     fn client(&self) -> Client {
-        Client::new(Target::Server(self.url.parse().unwrap()), "test").unwrap()
+        Client::new(ClientTarget::Server(self.url.parse().unwrap()), "test").unwrap()
     }
 }
 
@@ -100,8 +100,8 @@ pub fn told(
     home: &Path,
     directory: Option<&str>,
     tokens_max: usize,
-    event: impl Into<Input>,
-) -> Done {
+    event: impl Into<HookInput>,
+) -> HookOutcome {
     run_hook_after(Duration::ZERO, client, (home, directory), tokens_max, event)
 }
 
@@ -111,8 +111,8 @@ fn run_hook_after(
     client: Result<Client, String>,
     (home, directory): (&Path, Option<&str>),
     tokens_max: usize,
-    event: impl Into<Input>,
-) -> Done {
+    event: impl Into<HookInput>,
+) -> HookOutcome {
     let hook = Hook {
         secrets: Arc::default(),
         client,
@@ -158,7 +158,7 @@ fn call(session: &str, n: usize) -> Vec<u8> {
 }
 
 #[test]
-fn each_error_decides_whether_an_event_is_spooled_set_aside_or_dropped() {
+fn the_error_code_of_a_rejected_event_decides_if_it_is_spooled_set_aside_or_dropped() {
     for (status, code, waits, aside) in [
         (410, "session_deleted", 0, 0),
         (410, "session_expired", 0, 1),
@@ -330,7 +330,7 @@ fn an_event_is_spooled_before_the_hook_times_out() {
 }
 
 /// Returns the request by which a hook creates a session for an event.
-pub fn created(event: impl Into<Input>, directory: Option<&str>) -> Value {
+pub fn created(event: impl Into<HookInput>, directory: Option<&str>) -> Value {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|path, _| match path {
         "/v1/sessions" => (201, json!({})),

@@ -182,7 +182,7 @@ fn a_first_prompt_receives_related_text_of_earlier_sessions_once() {
 }
 
 #[test]
-fn a_start_after_an_erased_or_damaged_session_gives_the_rest() {
+fn a_start_after_an_erased_or_damaged_session_returns_the_readable_work() {
     let place = Place::new();
     first_day(&place);
     let day = second_day(&place);
@@ -233,7 +233,7 @@ fn a_start_names_the_call_during_which_the_last_session_was_killed() {
 }
 
 #[test]
-fn an_item_of_memory_is_given_after_a_compaction_and_at_a_matching_prompt() {
+fn an_item_of_memory_is_injected_after_a_compaction_and_at_a_matching_prompt() {
     let place = Place::new();
     let path = "/home/ada/proj";
     place.run(&["memory", path, "--insert", "Receipts of the shop are printed in CHF"]).ok();

@@ -36,7 +36,7 @@ fn end(place: &Place) {
 }
 
 #[test]
-fn a_context_receives_its_session_once() {
+fn a_compacted_model_context_receives_the_text_of_its_session_once() {
     let place = Place::new();
     quiet(&place, &start("startup"));
     report_turn(&place, "t1");
@@ -96,7 +96,7 @@ fn a_resumed_context_receives_new_events_of_other_programs_once() {
 }
 
 #[test]
-fn a_resumption_gives_the_text_of_a_compaction_whose_hook_failed() {
+fn a_resumption_injects_the_text_of_a_compaction_whose_hook_failed() {
     let place = Place::new();
     quiet(&place, &start("startup"));
     report_turn(&place, "t1");
@@ -113,7 +113,7 @@ fn a_resumption_gives_the_text_of_a_compaction_whose_hook_failed() {
 
 /// Codex compacts while it resumes, and reports the resumption, then the compaction.
 #[test]
-fn a_compaction_during_a_resumption_gives_one_text() {
+fn a_compaction_during_a_resumption_injects_one_text() {
     let place = Place::new();
     quiet(&place, &start("startup"));
     report_turn(&place, "t1");
@@ -131,7 +131,7 @@ fn a_compaction_during_a_resumption_gives_one_text() {
 }
 
 #[test]
-fn two_hooks_of_one_start_give_one_text() {
+fn two_hooks_of_one_start_inject_one_text() {
     let place = Place::new();
     quiet(&place, &start("startup"));
     report_turn(&place, "t1");

@@ -368,7 +368,7 @@ fn a_link_within_a_project_is_followed_and_a_pipe_is_rejected() {
 
 #[test]
 fn every_tool_that_a_recovery_text_names_is_installed() {
-    use sessionlog::verbs::tools::{Toolset, offered, tools as all_tools};
+    use sessionlog::verbs::tools::{Toolset, in_toolsets, tools as all_tools};
 
     let place = Place::new();
     for (agent, file) in [("claude-code", ".claude.json"), ("codex", ".codex/config.toml")] {
@@ -376,7 +376,7 @@ fn every_tool_that_a_recovery_text_names_is_installed() {
         let text = read(&place, file).unwrap();
         let (_, after) = text.split_once("--toolsets\"").unwrap();
         let toolsets = Toolset::parse_list(after.split('"').nth(1).unwrap()).unwrap();
-        let tools = || offered(&toolsets);
+        let tools = || in_toolsets(&toolsets);
         let schema = |tool: &sessionlog::verbs::tools::Tool| {
             let schema = Value::Object(tool.schema_for(&toolsets)).to_string();
             tool.name.len() + tool.about.len() + schema.len()

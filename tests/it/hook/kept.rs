@@ -36,7 +36,7 @@ fn injected(place: &Place, session: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_text_given_to_a_model_is_stored_whole_and_shown_to_users_only() {
+fn an_injected_text_is_stored_whole_and_shown_to_users_only() {
     let place = Place::new();
     record_work(&place, "cormorant");
     let text = text_given(&place, &start("compact"));
@@ -73,7 +73,7 @@ fn a_text_given_to_a_model_is_stored_whole_and_shown_to_users_only() {
 }
 
 #[test]
-fn a_redaction_redacts_later_texts_given_to_models_of_the_project() {
+fn a_redaction_redacts_texts_injected_later_in_the_project() {
     let place = Place::new();
     record_work(&place, "razorbill");
     quiet(&place, &claude("PreCompact", &json!({ "trigger": "manual" })));
@@ -96,7 +96,7 @@ fn a_redaction_redacts_later_texts_given_to_models_of_the_project() {
 }
 
 #[test]
-fn an_erasure_redacts_texts_of_the_session_given_to_other_models() {
+fn an_erasure_redacts_texts_of_the_session_injected_elsewhere() {
     let place = Place::new();
     record_work(&place, "guillemot");
     quiet(&place, &claude("SessionEnd", &json!({ "reason": "other" })));

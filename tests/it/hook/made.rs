@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     env::entropy::SystemEntropy,
     hook::Spool,
-    secrets::{Recogniser, Report},
+    secrets::{MaskingReport, Recogniser},
 };
 
 use super::{PATIENT, SESSION, answered::created, claude, codex, of, quiet};
@@ -86,7 +86,7 @@ fn a_cut_text_is_marked_and_removed_secrets_are_counted_once() {
 #[test]
 fn list_values_are_redacted_by_their_member_name_except_allowed_ones() {
     let clean = |lines: &str, text: &str| {
-        Recogniser::parse("on", lines).unwrap().json(text, &mut Report::default())
+        Recogniser::parse("on", lines).unwrap().mask_json(text, &mut MaskingReport::default())
     };
     let mark = "[redacted:secret-member]";
     for (lines, text, expected) in [
@@ -149,7 +149,7 @@ fn a_verb_reports_spooled_and_unreadable_hook_events() {
     assert_eq!(super::hook(&place, &event).code, 0);
     std::fs::remove_file(place.data_dir()).unwrap();
     let spool = spool(&place);
-    let right = spool.take().unwrap().unwrap();
+    let right = spool.try_lock().unwrap().unwrap();
     let ran = place.run(&["sessions"]);
     assert!(ran.code == 0 && ran.err.contains("events of hooks wait in"), "{}", ran.err);
     drop(right);

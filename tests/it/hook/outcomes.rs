@@ -399,7 +399,7 @@ fn repeated_test_failures_are_not_an_error_pattern() {
 }
 
 #[test]
-fn changes_beyond_the_limit_are_counted_as_left_out() {
+fn changes_beyond_the_limit_are_counted_as_omitted() {
     let place = Place::new();
     let call =
         |n: usize| json!({ "type": "agent.tool_use", "name": "send_mail", "input": { "n": n } });

@@ -225,7 +225,7 @@ fn an_excluded_directory_is_not_recorded_and_calls_on_it_keep_only_their_tool() 
 }
 
 #[test]
-fn a_broken_call_on_an_excluded_path_or_with_a_named_secret_is_withheld_like_a_whole_one() {
+fn a_malformed_call_on_an_excluded_path_or_with_a_secret_member_is_not_recorded() {
     let place = Place::new();
     let config = place.path("").join(".config/sessionlog");
     fs::create_dir_all(&config).unwrap();

@@ -75,7 +75,7 @@ async fn the_first_result_after_a_restart_does_not_wait_for_reading_the_session(
     for _ in 0..EVENTS / 1_000 {
         desk.emit(vec![event(Origin::User, "user.message", &json!({"content": "x"})); 1_000]).await;
     }
-    desk.service.forget_facts();
+    desk.service.evict_facts();
     desk.gate.read_since();
     let results = ["a", "b"].map(|page| {
         let text = format!("http://{page}.org");
@@ -139,7 +139,7 @@ async fn concurrent_results_read_a_session_once() {
 }
 
 #[tokio::test]
-async fn a_url_from_a_transcript_is_not_found_by_the_next_result() {
+async fn a_url_of_an_imported_result_is_not_added_as_a_source() {
     let desk = Desk::new().await;
     let imported =
         [search_event(Origin::Import, "1"), result_event(Origin::Import, "1", "http://old.org")];

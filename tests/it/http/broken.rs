@@ -9,7 +9,7 @@ use sessionlog::{
     service::{Caller, Code, Quotas, Service},
     store::{
         NewSession, Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
     wire::pb,
 };
@@ -23,15 +23,15 @@ use crate::engines::{self, append, batch, create, event, key, named, small};
 
 const EVENTS: &str = "/v1/sessions/s/events";
 
-async fn house(sim: &Sim, options: Options) -> House {
-    let store: Arc<dyn Store> = Local::open(&sim.env(), options).unwrap();
+async fn house(sim: &Sim, options: StoreOptions) -> House {
+    let store: Arc<dyn Store> = LocalStore::open(&sim.env(), options).unwrap();
     House::over(store, Arc::new(ManualClock::default()), Plan::default()).await
 }
 
 /// Returns a machine whose session `s` has a sealed segment with a flipped bit, and `t` none.
 async fn damaged() -> Sim {
     let sim = Sim::new(5);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in ["s", "t"] {
         create(&store, session).await;
     }
@@ -114,7 +114,7 @@ async fn a_full_disk_returns_a_typed_error_and_keeps_acknowledged_events() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_is_not_ready_until_an_append_succeeds() {
     let sim = Sim::new(19);
-    let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+    let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
     let clock = Arc::new(ManualClock::default());
     let house = House::over(store.clone(), clock, Plan::default()).await;
     house.session("s", 3).await;
@@ -265,7 +265,7 @@ async fn a_damaged_session_is_writable_once_an_operator_accepts_the_loss() {
 /// whose last notes are damaged, or its segment deleted.
 async fn machine_with_damaged_notes(gone: bool) -> Sim {
     let sim = Sim::new(15);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     let store: Arc<dyn Store> = Arc::new(store);
     let house = House::over(store.clone(), Arc::new(ManualClock::default()), Plan::default()).await;
     house.session("s", 3).await;
@@ -354,7 +354,7 @@ async fn a_removal_interrupted_by_a_full_disk_is_reported_and_finished_later() {
     };
     for (path, gone) in [("s/events/x/redact", false), ("s/erase", true)] {
         let sim = Sim::new(16);
-        let store = Arc::new(Local::open_local(&sim.env(), small()).unwrap());
+        let store = Arc::new(LocalStore::open_local(&sim.env(), small()).unwrap());
         let house =
             House::over(store.clone(), Arc::new(ManualClock::default()), Plan::default()).await;
         for session in ["s", "t"] {
@@ -421,11 +421,11 @@ async fn unreachable_storage_returns_a_typed_error_until_it_recovers() {
             ("true", "1")
         );
     }
-    assert_eq!(service.mark_changed(every).await, 0);
+    assert_eq!(service.checkpoint_changed(every).await, 0);
     gate.cut(false);
     assert_eq!(house.post(EVENTS, &more).await.status, 200);
     assert_eq!(numbers(&house.get(EVENTS).await.json()), [0, 1]);
-    assert_eq!(service.mark_changed(every).await, 1);
+    assert_eq!(service.checkpoint_changed(every).await, 1);
 }
 
 #[tokio::test]

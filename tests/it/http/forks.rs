@@ -306,7 +306,7 @@ async fn a_difference_shows_the_events_and_the_facts_between_two_points() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_forks_its_session_stays_in_it() {
+async fn a_model_that_forks_its_session_continues_in_the_parent() {
     over_every_engine(async |house| {
         assert_eq!(house.post("/v1/sessions", &json!({"id": "r"})).await.status, 201);
         step(house, 1, json!({"researchGoal": "find it"})).await;

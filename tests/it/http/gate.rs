@@ -13,10 +13,11 @@ use sessionlog::{
         Timestamp, UserId,
     },
     store::{
-        Aging, Appended, Change, Derived, DerivedFile, DerivedName, Family, Head, Health,
-        HeldEvents, KeyReport, Lease, LeaseCall, Lifetimes, Listed, Listing, Maintain, Mapped,
-        Moves, NewSession, Notes, Read, Receipt, Recovery, Repaired, SessionInfo, Since, Slice,
-        Store, StoreError, StoreResult, Swept, TenantUsage, Verified, Watch,
+        AppendResult, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
+        DerivedName, ExpiringSession, Family, Health, HeldEvents, KeyReport, LeaseCall, Lifetimes,
+        Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState,
+        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice, Store, StoreError,
+        StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
     },
 };
 use tokio::sync::watch;
@@ -125,10 +126,10 @@ macro_rules! passed_on {
 
 impl Maintain for Gate {
     passed_on! {
-        repair(key: &'a SessionKey, accept: bool) -> StoreResult<Repaired>;
+        repair(key: &'a SessionKey, accept: bool) -> StoreResult<RepairResult>;
         keys() -> StoreResult<Option<KeyReport>>;
         rotate_keys(keys_max: usize) -> StoreResult<KeyReport>;
-        repair_store(accept: bool) -> StoreResult<Repaired>;
+        repair_store(accept: bool) -> StoreResult<RepairResult>;
     }
 
     fn recovery(&self) -> Recovery {
@@ -141,19 +142,19 @@ impl Derived for Gate {
         put_derived(label: &'a [u8], holds: Vec<HeldEvents>, bytes: &'a [u8])
             -> StoreResult<DerivedName>;
         drop_derived(name: DerivedName) -> StoreResult<()>;
-        moved(since: Since, limit: usize) -> StoreResult<Moves>;
+        list_changes(since: ChangesSeen, limit: usize) -> StoreResult<ChangedSessions>;
     }
 
-    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        self.store.derived()
+    fn list_derived(&self) -> StoreResult<Vec<DerivedFile>> {
+        self.store.list_derived()
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         self.store.open_derived(name)
     }
 
-    fn moved_watch(&self) -> watch::Receiver<u64> {
-        self.store.moved_watch()
+    fn watch_changes(&self) -> watch::Receiver<u64> {
+        self.store.watch_changes()
     }
 }
 
@@ -162,7 +163,7 @@ impl Store for Gate {
         &'a self,
         key: &'a SessionKey,
         batch: Batch,
-    ) -> BoxFuture<'a, StoreResult<Appended>> {
+    ) -> BoxFuture<'a, StoreResult<AppendResult>> {
         Box::pin(async move {
             if self.is_unsure.load(Ordering::Relaxed) {
                 return Err(self.append_later(key.clone(), batch));
@@ -193,7 +194,7 @@ impl Store for Gate {
     fn change<'a>(
         &'a self,
         key: &'a SessionKey,
-        change: Change,
+        change: SessionUpdate,
     ) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         Box::pin(async move {
             if change.delete || change.discard || change.restore {
@@ -214,7 +215,11 @@ impl Store for Gate {
         })
     }
 
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> BoxFuture<'a, StoreResult<Slice>> {
+    fn read<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        read: ReadRequest,
+    ) -> BoxFuture<'a, StoreResult<Slice>> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             if !*self.reads_open.borrow() {
@@ -230,24 +235,26 @@ impl Store for Gate {
     }
 
     passed_on! {
-        create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, Appended)>;
+        create(scope: &'a Scope, new: NewSession) -> StoreResult<(SessionInfo, AppendResult)>;
         workspace(key: &'a SessionKey) -> StoreResult<Option<String>>;
-        used(key: &'a SessionKey) -> StoreResult<SessionInfo>;
+        use_session(key: &'a SessionKey) -> StoreResult<SessionInfo>;
         family(key: &'a SessionKey, limit: usize) -> StoreResult<Family>;
-        sweep() -> StoreResult<Swept>;
-        aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<Aging>>;
-        list(scope: &'a Scope, listing: Listing) -> StoreResult<Listed>;
-        note(key: &'a SessionKey, fence: Option<Fence>, note: NewNote) -> StoreResult<SessionInfo>;
-        notes(key: &'a SessionKey, wanted: Notes) -> StoreResult<Vec<Note>>;
-        lease(key: &'a SessionKey, call: LeaseCall) -> StoreResult<(Lease, SessionInfo)>;
-        unfinished(scope: &'a Scope, name: Option<&'a str>, limit: usize)
+        sweep() -> StoreResult<SweepResult>;
+        list_aging(scope: &'a Scope, limit: usize) -> StoreResult<Vec<ExpiringSession>>;
+        list(scope: &'a Scope, listing: Listing) -> StoreResult<ListingPage>;
+        write_note(key: &'a SessionKey, fence: Option<Fence>, note: NewNote)
+            -> StoreResult<SessionInfo>;
+        notes(key: &'a SessionKey, wanted: NotesQuery) -> StoreResult<Vec<Note>>;
+        lease(key: &'a SessionKey, call: LeaseCall) -> StoreResult<(SessionLease, SessionInfo)>;
+        list_unfinished(scope: &'a Scope, name: Option<&'a str>, limit: usize)
             -> StoreResult<Vec<SessionInfo>>;
-        unmarked(since: Timestamp, limit: usize) -> StoreResult<Vec<SessionKey>>;
+        list_unmarked(since: Timestamp, limit: usize) -> StoreResult<Vec<SessionKey>>;
         find(key: &'a SessionKey, id: &'a EventId) -> StoreResult<Option<Position>>;
         find_time(key: &'a SessionKey, time: Timestamp) -> StoreResult<Position>;
         watch(key: &'a SessionKey) -> StoreResult<Watch>;
-        verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<Verified>;
-        verify_head(key: &'a SessionKey, expected: Receipt) -> StoreResult<(Verified, Head)>;
+        verify(scope: &'a Scope, session: Option<&'a SessionId>) -> StoreResult<VerifyResult>;
+        verify_head(key: &'a SessionKey, expected: ChainReceipt)
+            -> StoreResult<(VerifyResult, ReceiptState)>;
         usage(tenant: &'a TenantId, but: &'a UserId) -> StoreResult<TenantUsage>;
     }
 
@@ -259,8 +266,8 @@ impl Store for Gate {
         self.store.lifetimes()
     }
 
-    fn counted(&self) -> Timestamp {
-        self.store.counted()
+    fn counted_time(&self) -> Timestamp {
+        self.store.counted_time()
     }
 
     fn health(&self) -> Health {

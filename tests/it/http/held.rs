@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use sessionlog::{
     api::{
         search::SearchBody,
-        window::{RecallFrom, Shape},
+        window::{RecallFrom, WindowShape},
     },
     event::{Origin, Point, Position, Range, Scope, SessionId},
     service::{Caller, Code, PageInCall, ResearchOptions, Service, ServiceResult, WindowCall},
@@ -25,7 +25,7 @@ fn window() -> WindowCall {
         tokens_max: Some(4_000),
         tokenizer: None,
         transforms: Vec::new(),
-        shape: Shape::Events,
+        shape: WindowShape::Events,
         from: None,
         at: None,
         recall: RecallFrom::Line,

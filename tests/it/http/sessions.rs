@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use sessionlog::store::local::Local;
+use sessionlog::store::local::LocalStore;
 use sessionlog_sim::{ManualClock, Sim};
 
 use super::house::{House, Plan, numbers, over_every_engine};
@@ -233,7 +233,7 @@ async fn only_an_on_demand_owner_steps_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn storing_a_status_needs_no_additional_disk_calls() {
     let sim = Sim::new(23);
-    let store = Local::open(&sim.env(), small()).unwrap();
+    let store = LocalStore::open(&sim.env(), small()).unwrap();
     let house = House::over(store, Arc::new(ManualClock::default()), Plan::default()).await;
     house.session("s", 1).await;
     let calls = async |kind: &str| {

@@ -151,7 +151,7 @@ async fn a_tool_error_names_the_missing_or_misplaced_argument() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_an_mcp_connection_has_the_expected_response() {
+async fn deleting_an_mcp_connection_returns_status_200_or_204() {
     let engine = engines::all().into_iter().next().unwrap();
     let service = Service::new(engine.store.clone(), engine.clock.clone());
     let more = mcp::http_router_with(service.clone(), mcp::McpHttpOptions::default());

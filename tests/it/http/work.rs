@@ -80,7 +80,7 @@ async fn a_reader_continues_at_its_cursor() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_form_of_a_point_resolves_or_returns_not_found_with_its_name() {
+async fn every_form_of_a_point_resolves_or_returns_an_error_naming_the_point() {
     over_every_engine(async |house| {
         house.session("s", 9).await;
         let made =
@@ -572,20 +572,20 @@ async fn only_changed_sessions_get_a_scheduled_checkpoint() {
         let key = SessionKey { scope: Scope::local(), session: SessionId::new("s").unwrap() };
         let used = engine.store.info(&key).await.unwrap();
         engine.clock.advance(every);
-        assert_eq!(service.mark_changed(every).await, 1, "{}", engine.name);
-        assert_eq!(service.mark_changed(every).await, 0, "nothing changed since");
+        assert_eq!(service.checkpoint_changed(every).await, 1, "{}", engine.name);
+        assert_eq!(service.checkpoint_changed(every).await, 0, "nothing changed since");
         let after = engine.store.info(&key).await.unwrap();
         assert_eq!((after.used_at, after.updated_at), (used.used_at, used.updated_at));
         house.post("/v1/sessions/s/wake", &json!({})).await;
         assert_eq!(post_held(&house, "/v1/sessions/s/events", 1, &one_event()).await.status, 200);
-        assert_eq!(service.mark_changed(every).await, 1, "no lease stops it");
+        assert_eq!(service.checkpoint_changed(every).await, 1, "no lease stops it");
         let listed = house.get("/v1/sessions/s/checkpoints").await.json();
         let listed: Vec<_> = listed["data"].as_array().unwrap().clone();
         assert_eq!((&listed[0]["position"], &listed[1]["position"]), (&json!(3), &json!(2)));
         assert!(listed.iter().all(|one| one["trigger"] == "timer"));
         post_held(&house, "/v1/sessions/s/events", 1, &one_event()).await;
         engine.clock.advance(every * 3);
-        assert_eq!(service.mark_changed(every).await, 0, "nobody works on it any more");
+        assert_eq!(service.checkpoint_changed(every).await, 0, "nobody works on it any more");
         house.stop.cancel();
         house.served.await.unwrap();
         engine.store.close().await;

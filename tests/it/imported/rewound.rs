@@ -37,7 +37,7 @@ fn shows_no_scarlet(place: &Place) {
 }
 
 #[test]
-fn a_rewound_prompt_is_in_no_view_but_still_found_by_search() {
+fn a_rewound_prompt_is_in_no_view_but_is_a_search_hit() {
     let place = taken(&rewound());
     shows_no_scarlet(&place);
     assert_eq!(typed(&place), ["Draw the mill of the village", "Leave the sails white"]);

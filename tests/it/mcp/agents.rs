@@ -12,9 +12,9 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    client::{Client, Target},
+    client::{Client, ClientTarget},
     env::{clock::SystemClock, entropy::SystemEntropy, project::Project},
-    hook::{Done, Hook, Payload, Spool},
+    hook::{Hook, HookOutcome, Payload, Spool},
     mcp::StdioOptions,
     secrets::Recogniser,
 };
@@ -34,9 +34,9 @@ pub async fn hook(
     (directory, process): (&Path, &[&str]),
     name: &str,
     more: Value,
-) -> Done {
+) -> HookOutcome {
     static TOLD: AtomicU64 = AtomicU64::new(0);
-    let target = Target::Server(server.url("/").parse().unwrap());
+    let target = ClientTarget::Server(server.url("/").parse().unwrap());
     // Each hook is a separate program, and its idempotency keys begin with the client's name.
     let client = Client::new(target, format!("hook-{}", TOLD.fetch_add(1, Ordering::Relaxed)));
     let hook = Hook {

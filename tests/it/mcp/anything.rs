@@ -97,7 +97,7 @@ async fn play(seed: u64) -> (u64, u64) {
         }
         let kept = stand(&desk, &session).await;
         assert_eq!(kept["stepCount"], steps, "seed {seed}");
-        desk.service.forget_facts();
+        desk.service.evict_facts();
         assert_eq!(stand(&desk, &session).await, kept, "seed {seed}");
     }
     (recorded, refused)

@@ -9,7 +9,7 @@ use sessionlog::{
 use super::desk::{Desk, session_of, step, with};
 
 #[tokio::test]
-async fn a_session_is_chosen_by_argument_then_start_then_connection_then_directory() {
+async fn a_session_is_chosen_by_argument_then_startup_then_connection_then_directory() {
     let desk = Desk::new().in_directory("/home/me/project");
     let first = session_of(&desk.ok("sequential_search", step(1)).await);
 
@@ -47,7 +47,7 @@ async fn a_session_is_chosen_by_argument_then_start_then_connection_then_directo
 }
 
 #[tokio::test]
-async fn the_session_of_a_directory_is_found_after_a_restart_and_only_there() {
+async fn a_directory_is_bound_to_its_own_session_after_a_restart() {
     let desk = Desk::new().in_directory("/p/a");
     let a = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p/b");
@@ -128,7 +128,7 @@ async fn a_session_the_caller_was_started_for_is_created_with_its_first_step() {
 }
 
 #[tokio::test]
-async fn a_fresh_start_writes_nothing_to_a_session_found_by_directory() {
+async fn a_fresh_start_writes_nothing_to_a_session_bound_by_directory() {
     let desk = Desk::new().in_directory("/p");
     let session = session_of(&desk.ok("sequential_search", step(1)).await);
     let other = desk.another().in_directory("/p");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessionlog::{event::SessionId, mcp::StdioOptions, proxy::Options};
+use sessionlog::{event::SessionId, mcp::StdioOptions, proxy::ProxyOptions};
 
 use super::{
     agents::hook,
@@ -94,7 +94,7 @@ async fn bound_session(tools: &mut Pipes) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_clear_and_resume_tools_use_the_current_session_of_their_agent() {
+async fn tools_use_the_current_session_of_their_agent_after_clear_and_resume() {
     for (started, ends) in [(Some(FIRST), true), (Some(FIRST), false), (None, true)] {
         let yard = Yard::new().await;
         let case = format!("started for {started:?}, its end reported: {ends}");
@@ -137,7 +137,7 @@ async fn after_clear_and_resume_tools_use_the_current_session_of_their_agent() {
 async fn after_clear_a_proxy_records_in_the_current_session_of_its_agent() {
     let yard = Yard::new().await;
     yard.start(&["p1"], FIRST, "startup").await;
-    let options = |process: &[&str]| Options {
+    let options = |process: &[&str]| ProxyOptions {
         session: Some(SessionId::new(FIRST).unwrap()),
         process: process.iter().map(|name| (*name).to_owned()).collect(),
         directory: Some(yard.directory().display().to_string()),
@@ -146,7 +146,7 @@ async fn after_clear_a_proxy_records_in_the_current_session_of_its_agent() {
     let url = yard.server.url("/");
     let mut follows = Wrapped::new(&url, options(&["p1"]), Box::new(tools()));
     // A user chose its session.
-    let chosen = Options { name: "p1".to_owned(), ..options(&[]) };
+    let chosen = ProxyOptions { name: "p1".to_owned(), ..options(&[]) };
     let mut stays = Wrapped::new(&url, chosen, Box::new(tools()));
     for wrapped in [&mut follows, &mut stays] {
         wrapped.call("plain", json!({ "n": 1 })).await;

@@ -11,7 +11,7 @@ use sessionlog::{
     event::SessionId,
     service::{NewSession, ServiceError, ServiceResult},
     verbs::{
-        Asks, InSession, Need, OwnerInfo, Route, Serve, Verb, VerbCall,
+        BodyUse, OwnerInfo, RequiredGrant, Route, Serve, SessionPath, Verb, VerbCall,
         tools::{Tool, ToolCall, Toolset},
     },
 };
@@ -52,13 +52,13 @@ struct EchoAnswer {
 }
 
 impl Verb for Echo {
-    const ROUTE: Route = Route::post("/v1/sessions/{session}/echo", "echo", Need::WRITE);
+    const ROUTE: Route = Route::post("/v1/sessions/{session}/echo", "echo", RequiredGrant::WRITE);
     const TAG: &'static str = "sessions";
     const ABOUT: &'static str = "Answers what it was asked.";
-    const ASKS: Asks = Asks::Body("Anything");
+    const ASKS: BodyUse = BodyUse::Body("Anything");
     const ANSWERS: &'static str = "The same";
-    const TOOL: Option<Tool> = Some(Tool::of::<Self>("echo", "Echo", Toolset::Memory));
-    type Params = InSession;
+    const TOOL: Option<Tool> = Some(Tool::for_verb::<Self>("echo", "Echo", Toolset::Memory));
+    type Params = SessionPath;
     type Query = EchoQuery;
     type Body = EchoBody;
     type Answer = EchoAnswer;
@@ -117,7 +117,7 @@ fn a_derived_tools_schemas_use_the_names_of_tools() {
 }
 
 #[tokio::test]
-async fn a_derived_tools_arguments_and_answer_use_the_names_of_tools() {
+async fn a_derived_tool_takes_and_returns_camel_case_names() {
     let desk = desk().await;
     let given = json!({
         "sessionId": "mine", "rowsMax": 3, "rowTypes": ["a.b"], "fencingToken": 7,

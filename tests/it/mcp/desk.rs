@@ -13,8 +13,8 @@ use sessionlog::{
     access::Principal,
     env::Env,
     event::{BatchKey, Origin, Scope, SessionId},
-    service::{Caller, Remembered, ResearchOptions, Service, ServiceError, Via},
-    store::{NewSession, Store, local::Local},
+    service::{Caller, ClientIdentity, LastUse, ResearchOptions, Service, ServiceError},
+    store::{NewSession, Store, local::LocalStore},
     verbs::{
         OwnerInfo,
         tools::{self, ToolCall},
@@ -32,14 +32,14 @@ pub struct Desk {
     pub store: Arc<dyn Store>,
     pub clock: Arc<ManualClock>,
     pub caller: Caller,
-    pub via: Via,
+    pub via: ClientIdentity,
 }
 
 static CONNECTIONS: AtomicU64 = AtomicU64::new(0);
 
-pub fn connection() -> Via {
+pub fn connection() -> ClientIdentity {
     let number = CONNECTIONS.fetch_add(1, Ordering::Relaxed);
-    Via { connection: Some(format!("connection-{number}")), ..Via::default() }
+    ClientIdentity { connection: Some(format!("connection-{number}")), ..ClientIdentity::default() }
 }
 
 impl Desk {
@@ -49,7 +49,7 @@ impl Desk {
         let entropy = Arc::new(SeededEntropy::new(7));
         let storage = Sim::new(7).env().storage;
         let machine = Env { storage, clock: clock.clone(), entropy, keys: None };
-        let store = Local::open(&machine, small()).unwrap();
+        let store = LocalStore::open(&machine, small()).unwrap();
         Self { machine: Some(machine), ..Self::over(store, clock) }
     }
 
@@ -92,7 +92,7 @@ impl Desk {
         let store = match &self.machine {
             Some(machine) => {
                 self.store.close().await;
-                Local::open(machine, small()).unwrap()
+                LocalStore::open(machine, small()).unwrap()
             }
             None => Arc::clone(&self.store),
         };
@@ -112,7 +112,7 @@ impl Desk {
 
     pub fn remembering(mut self, session: &str) -> Self {
         let session = Some(SessionId::new(session).unwrap());
-        self.via.remembered = Some(Remembered { session, fresh: false });
+        self.via.remembered = Some(LastUse { session, fresh: false });
         self
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sessionlog::{
     event::{Batch, EventType, NewEvent, Origin, Point, Scope, SessionId},
-    service::{Code, ForkCall, Via},
+    service::{ClientIdentity, Code, ForkCall},
     store::NewSession,
 };
 
@@ -70,11 +70,11 @@ async fn found_session(desk: &Desk) -> String {
 }
 
 #[test]
-fn a_directory_includes_its_parents_up_to_the_root_of_its_repository() {
-    let via = |directory: &str, root: Option<&str>| Via {
+fn the_workspaces_of_a_caller_are_its_directory_and_parents_up_to_the_repository_root() {
+    let via = |directory: &str, root: Option<&str>| ClientIdentity {
         directory: Some(directory.to_owned()),
         root: root.map(str::to_owned),
-        ..Via::default()
+        ..ClientIdentity::default()
     };
     for (directory, root, all, workspace) in [
         ("/p/a/b", Some("/p"), &["/p/a/b", "/p/a", "/p"][..], Some("/p")),
@@ -90,7 +90,7 @@ fn a_directory_includes_its_parents_up_to_the_root_of_its_repository() {
         assert_eq!(via.workspaces(), all, "{directory} {root:?}");
         assert_eq!(via.workspace().as_deref(), workspace, "{directory} {root:?}");
     }
-    assert_eq!(Via::default().workspaces(), Vec::<String>::new());
+    assert_eq!(ClientIdentity::default().workspaces(), Vec::<String>::new());
     let long = format!("/{}", "d".repeat(600));
     assert_eq!(via(&long, None).workspace(), None, "too long for a workspace");
 }
@@ -114,7 +114,7 @@ async fn a_first_step_is_recorded_in_the_directorys_live_session_even_after_a_re
 }
 
 #[tokio::test]
-async fn sessions_of_a_repository_are_found_below_its_root_and_nowhere_else() {
+async fn sessions_of_a_repository_are_bound_only_below_its_root() {
     let desk = Desk::new();
     create_agent_session(&desk, "hooked", PROJECT).await;
     let within = |directory: &str, root: Option<&str>| {
@@ -361,7 +361,7 @@ async fn a_first_step_is_recognised_as_retry_lost_context_or_other_work() {
 }
 
 #[tokio::test]
-async fn research_continued_after_its_successor_started_stays_a_candidate() {
+async fn research_continued_after_its_successor_started_is_still_a_candidate() {
     let desk = Desk::new();
     let one = open_front_end(&desk);
     let begun = session_of(&one.ok("sequential_search", first("a", Some("A"))).await);

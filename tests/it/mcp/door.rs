@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use sessionlog::{
-    api::error::ErrorBody, mcp::StdioOptions, verbs::tools::Toolset, wire::tools::Failure,
+    api::error::ErrorBody, mcp::StdioOptions, verbs::tools::Toolset, wire::tools::ToolFailure,
 };
 
 use super::{
@@ -100,7 +100,7 @@ async fn plain(url: &str, connection: &str, arguments: &Value) -> Result<Value, 
     }
     // The same facts as through the others, in HTTP's notation.
     let body: ErrorBody = serde_json::from_value(body).unwrap();
-    let text = Failure::of_body(&body).text();
+    let text = ToolFailure::from_body(&body).text();
     Err(serde_json::from_str::<Value>(text.split_once("\n\n").unwrap().1).unwrap()["error"].take())
 }
 

@@ -69,7 +69,7 @@ async fn desk() -> Desk {
 }
 
 #[tokio::test]
-async fn every_kind_of_item_is_found_with_its_position_and_status() {
+async fn a_look_up_returns_every_kind_of_item_with_position_and_status() {
     let desk = desk().await;
     let found = find(&desk, "Varna manuscript").await;
     let of = |kind: &str| -> Vec<&Value> {
@@ -119,7 +119,7 @@ async fn the_answering_sentence_ranks_first_and_a_retracted_one_later() {
 }
 
 #[tokio::test]
-async fn a_look_up_at_a_named_point_sees_nothing_later() {
+async fn a_look_up_as_of_a_point_returns_nothing_later() {
     let desk = desk().await;
     let arguments = json!({"find": "Varna manuscript written", "at": "step:2"});
     let found = desk.ok("get_research_session", arguments).await;

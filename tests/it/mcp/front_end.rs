@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 use sessionlog::{
-    client::{Client, Target},
-    mcp::{StdioOptions, front_end},
+    client::{Client, ClientTarget},
+    mcp::{StdioOptions, serve_streams},
 };
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream},
@@ -28,11 +28,11 @@ impl Pipes {
     pub fn open(server: &str, options: StdioOptions) -> Self {
         // Idempotency keys begin with the client's name, which is random in the program.
         let name = options.connection.clone();
-        let client = Client::new(Target::Server(server.parse().unwrap()), name).unwrap();
+        let client = Client::new(ClientTarget::Server(server.parse().unwrap()), name).unwrap();
         let (to, input) = tokio::io::duplex(1 << 20);
         let (output, from) = tokio::io::duplex(1 << 20);
         let front_end = tokio::spawn(async move {
-            front_end((input, output), client, options).await.unwrap();
+            serve_streams((input, output), client, options).await.unwrap();
         });
         Self { to, from: BufReader::new(from).lines(), front_end }
     }

@@ -67,7 +67,7 @@ async fn calls_of_one_conversation_share_a_session_over_any_number_of_connection
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_next_front_end_finds_the_session_of_its_own_conversation_only() {
+async fn a_new_front_end_is_bound_only_to_the_session_of_its_conversation() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     let open = async |server: &Server, name: &str| {
@@ -153,7 +153,7 @@ async fn a_text_names_only_tools_that_its_client_is_offered() {
         let is_offered = |name: &&str| {
             tools()
                 .iter()
-                .any(|tool| tool.name == *name && toolsets.iter().any(|set| set.has(tool)))
+                .any(|tool| tool.name == *name && toolsets.iter().any(|set| set.contains(tool)))
         };
         let names: Vec<_> = toolsets.iter().map(|set| set.as_str()).collect();
         let options = StdioOptions { toolsets: toolsets.clone(), ..named(&names.join("-")) };
@@ -252,7 +252,7 @@ async fn a_configured_agent_is_offered_six_tools_in_five_kilobytes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_would_show_the_json_of_an_answer_gets_only_its_text() {
+async fn a_client_that_would_show_json_gets_only_the_text_of_an_answer() {
     let desk = Desk::new();
     let server = Server::start(&desk).await;
     for (client, is_text) in [("claude-code", true), ("codex-mcp-client", true), ("test", false)] {

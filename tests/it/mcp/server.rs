@@ -141,8 +141,8 @@ impl Speaker {
         self.post(&message).await.body
     }
 
-    /// Sends a request of the revision without connections, with the headers it needs; returns the
-    /// whole message.
+    /// Sends a request by the MCP revision that has no transport sessions, with the headers that it
+    /// requires; returns the whole response.
     pub async fn ask_alone(&self, method: &str, mut params: Value) -> Value {
         params["_meta"] = json!({
             "io.modelcontextprotocol/protocolVersion": NEWER,

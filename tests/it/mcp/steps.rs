@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     event::{Position, Range, SessionId},
     service::{Code, ResearchOptions},
-    store::{Fill, Read},
+    store::{FillDirection, ReadRequest},
 };
 
 use super::desk::{Desk, assert_no_null, session_of, step, with};
@@ -206,11 +206,11 @@ async fn a_step_and_its_sources_and_gaps_are_stored_as_one_batch() {
     let all = json!({"researchGoal": "g", "knowledgeGap": "k", "sessionSummary": "s"});
     let answer = desk.ok("sequential_search", with(step(1), all)).await;
     let key = desk.caller.key(&SessionId::new(&session_of(&answer)).unwrap());
-    let read = Read {
+    let read = ReadRequest {
         range: Range::new(Position(0), Position(9)),
         events_max: 9,
         bytes_max: 1 << 20,
-        fill: Fill::Forward,
+        fill: FillDirection::Forward,
         allow_gaps: false,
     };
     let events = desk.store.read(&key, read).await.unwrap().events;
@@ -376,7 +376,7 @@ async fn dropping_the_cached_facts_changes_no_answer() {
         desk.ok("sequential_search", with(step(number), more)).await;
     }
     let before = desk.recover().await;
-    desk.service.forget_facts();
+    desk.service.evict_facts();
     assert_eq!(desk.recover().await, before);
     let options = ResearchOptions { facts_bytes_max: 0, ..ResearchOptions::default() };
     let session = session_of(&before);

@@ -104,7 +104,7 @@ async fn an_overlong_line_is_rejected_under_its_id_and_the_next_one_served() {
         let refused = pipes.ask_in(line.as_bytes()).await;
         assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(11), &json!(-32600)));
     }
-    // A message that takes no answer gets none: the next answer is that of the next request.
+    // A message that expects no response gets none: the next response is that of the next request.
     for line in
         ["{\"jsonrpc\":\"2.0\",\"method\":\"x", "not JSON", r#"{"jsonrpc":"2.0","id":1,"result":{"#]
     {

@@ -176,7 +176,7 @@ async fn a_hit_in_a_long_session_is_unchecked_until_a_later_search() {
             "wrong",
             "the facts are in memory: {found}"
         );
-        service.forget_facts();
+        service.evict_facts();
         let found = search(house, json!({"q": "heron nests"})).await;
         assert_eq!(hit_at(&found, 0)["unchecked"], true, "{found}");
         assert_eq!(hit_at(&found, 0).get("marks"), None, "{found}");

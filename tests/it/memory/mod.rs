@@ -568,7 +568,7 @@ async fn an_erasure_lists_or_redacts_the_items_written_from_the_session() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_found_item_has_a_label_for_each_of_its_members() {
+async fn a_search_result_labels_each_member_of_an_item() {
     over_every_engine(async |house| {
         session(house, "one", "/work/bank").await;
         let skill = json!({"name": "deploy", "description": "ship it", "body": "make ship"});

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use sessionlog::proxy::{Context, Options, Repeats};
+use sessionlog::proxy::{ContextTiming, ProxyOptions, RepeatRules};
 
 use super::wrapped::{Store, Wrapped, options, session};
 
@@ -63,8 +63,8 @@ async fn a_call_that_writes_is_never_answered_from_the_log_and_invalidates_earli
     let rule = Some(Duration::from_secs(600));
     let tools = [("write", rule), ("plain", rule), ("read2", None)];
     let tools = tools.map(|(name, rule)| (name.to_owned(), rule)).into();
-    let repeats = Repeats { tools, ..options().repeats };
-    let mut wrapped = Wrapped::of(&store, Options { repeats, ..options() });
+    let repeats = RepeatRules { tools, ..options().repeats };
+    let mut wrapped = Wrapped::of(&store, ProxyOptions { repeats, ..options() });
     wrapped.tools().await;
     for (tool, calls, why) in [
         ("read", 1, "first"),
@@ -118,8 +118,8 @@ async fn an_answer_that_may_have_changed_outside_is_requested_again() {
     wrapped.leave().await;
     // By naming tools on the command line the user asserts that their answers stay valid.
     let rule = [("look".to_owned(), Some(Duration::from_secs(600)))].into();
-    let repeats = Repeats { tools: rule, ..options().repeats };
-    let named = Options { name: "p1".to_owned(), repeats, ..options() };
+    let repeats = RepeatRules { tools: rule, ..options().repeats };
+    let named = ProxyOptions { name: "p1".to_owned(), repeats, ..options() };
     let mut wrapped = Wrapped::of(&store, named);
     wrapped.tools().await;
     wrapped.call("look", json!({"path": directory.path()})).await;
@@ -130,7 +130,7 @@ async fn an_answer_that_may_have_changed_outside_is_requested_again() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fresh_start_drops_cached_answers_and_keeps_the_log() {
     let store = Store::start().await;
-    let named = || Options { session: Some(session("kept")), ..options() };
+    let named = || ProxyOptions { session: Some(session("kept")), ..options() };
     let mut wrapped = Wrapped::of(&store, named());
     wrapped.tools().await;
     wrapped.call("read", json!({})).await;
@@ -143,7 +143,7 @@ async fn a_fresh_start_drops_cached_answers_and_keeps_the_log() {
     assert_eq!(events.len(), 5, "{events:?}");
     assert_eq!(events[2]["type"], "context.cleared");
     // A second proxy of the same session, at the same minute of another day.
-    let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
+    let mut wrapped = Wrapped::of(&store, ProxyOptions { name: "p1".to_owned(), ..named() });
     wrapped.tools().await;
     let again = wrapped.call("read", json!({})).await;
     assert_eq!(mark(&again)["position"], 4, "{again}");
@@ -159,19 +159,19 @@ async fn a_fresh_start_drops_cached_answers_and_keeps_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_outputs_are_sent_once_per_connection_or_on_request() {
     let store = Store::start().await;
-    let named = |name: &str, context| Options {
+    let named = |name: &str, context| ProxyOptions {
         name: name.to_owned(),
         session: Some(session("long")),
         context,
         ..options()
     };
-    let mut first = Wrapped::of(&store, named("p1", Context::Append));
+    let mut first = Wrapped::of(&store, named("p1", ContextTiming::Append));
     first.tools().await;
     let answer = first.call("plain", json!({"q": "early"})).await;
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "there is nothing earlier");
     first.call("plain", json!({"q": "later"})).await;
     first.leave().await;
-    let mut second = Wrapped::of(&store, named("p2", Context::Append));
+    let mut second = Wrapped::of(&store, named("p2", ContextTiming::Append));
     second.tools().await;
     let answer = second.call("plain", json!({"q": "new"})).await;
     let text = answer["content"][1]["text"].as_str().unwrap();
@@ -186,7 +186,7 @@ async fn earlier_outputs_are_sent_once_per_connection_or_on_request() {
     assert_eq!(recovered["structuredContent"]["sessionId"], "long");
     let text = recovered["content"][1]["text"].as_str().unwrap();
     assert!(text.contains("early") && text.contains("newer"), "{text}");
-    let mut third = Wrapped::of(&store, named("p3", Context::Request));
+    let mut third = Wrapped::of(&store, named("p3", ContextTiming::Request));
     let answer = third.call("plain", json!({})).await;
     assert_eq!(answer["content"].as_array().unwrap().len(), 1, "nobody asked");
     let asked = json!({"sessionlog/context": true});
@@ -198,10 +198,10 @@ async fn earlier_outputs_are_sent_once_per_connection_or_on_request() {
 #[tokio::test(flavor = "multi_thread")]
 async fn earlier_outputs_come_with_a_first_answer_from_the_log() {
     let store = Store::start().await;
-    let named = |name: &str| Options {
+    let named = |name: &str| ProxyOptions {
         name: name.to_owned(),
         session: Some(session("long")),
-        context: Context::Append,
+        context: ContextTiming::Append,
         ..options()
     };
     let mut first = Wrapped::of(&store, named("p1"));
@@ -232,10 +232,10 @@ async fn earlier_outputs_come_with_a_first_answer_from_the_log() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_or_possibly_stale_answer_is_requested_again() {
     let store = Store::start().await;
-    let named = || Options { session: Some(session("s")), ..options() };
+    let named = || ProxyOptions { session: Some(session("s")), ..options() };
     // The oldest answers are dropped beyond a budget.
-    let repeats = Repeats { tokens_max: 1, ..options().repeats };
-    let mut wrapped = Wrapped::of(&store, Options { repeats, ..named() });
+    let repeats = RepeatRules { tokens_max: 1, ..options().repeats };
+    let mut wrapped = Wrapped::of(&store, ProxyOptions { repeats, ..named() });
     wrapped.tools().await;
     wrapped.call("read", json!({"n": 1})).await;
     wrapped.call("read", json!({"n": 2})).await;
@@ -249,7 +249,7 @@ async fn a_dropped_or_possibly_stale_answer_is_requested_again() {
     assert_eq!(wrapped.calls("read"), 4);
     wrapped.leave().await;
     // A change may be recorded in another session.
-    let mut wrapped = Wrapped::of(&store, Options { name: "p1".to_owned(), ..named() });
+    let mut wrapped = Wrapped::of(&store, ProxyOptions { name: "p1".to_owned(), ..named() });
     wrapped.tools().await;
     wrapped.call_with("write", json!({}), json!({"session_id": "other"})).await;
     wrapped.call("read", json!({"n": 1})).await;
@@ -263,7 +263,7 @@ async fn a_dropped_or_possibly_stale_answer_is_requested_again() {
         }
         false => script(line),
     };
-    let third = Options { name: "p2".to_owned(), ..named() };
+    let third = ProxyOptions { name: "p2".to_owned(), ..named() };
     let mut wrapped = Wrapped::new(&store.server.url("/"), third, Box::new(changing));
     wrapped.tools().await;
     wrapped.call("read", json!({"n": 5})).await;
@@ -346,10 +346,10 @@ async fn outputs_are_whole_within_their_limit_and_only_the_newest_is_shortened()
         };
         Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
     };
-    let named = |name: &str| Options {
+    let named = |name: &str| ProxyOptions {
         name: name.to_owned(),
         session: Some(session("long")),
-        context: Context::Append,
+        context: ContextTiming::Append,
         ..options()
     };
     // Four bytes a token, and the text around the outputs.

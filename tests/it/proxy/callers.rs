@@ -46,7 +46,7 @@ async fn no_caller_receives_the_answer_of_another_caller() {
     assert!(!last.headers.contains_key("origin"), "which is our name, not the server's");
     proxy.stop().await;
     // Nor one that an earlier proxy recorded for an unknown caller.
-    let later = sessionlog::proxy::Options { name: "p1".to_owned(), ..options() };
+    let later = sessionlog::proxy::ProxyOptions { name: "p1".to_owned(), ..options() };
     let proxy = Listening::start(&store, server.upstream(), later).await;
     say(&http, &proxy.address, &request(1, "tools/list", json!({})), &[]).await;
     let said = say(&http, &proxy.address, &call(8, "read"), &headers).await;
@@ -129,7 +129,7 @@ async fn clients_that_name_no_session_get_one_session_each() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_whose_client_disconnects_is_recorded_as_unanswered() {
     let (server, store) = (Scripted::start(reader()).await, Store::start().await);
-    let named = sessionlog::proxy::Options { session: Some(session("s")), ..options() };
+    let named = sessionlog::proxy::ProxyOptions { session: Some(session("s")), ..options() };
     let proxy = Listening::start(&store, server.upstream(), named).await;
     let http = crate::say::http_client().build().unwrap();
     for headers in [&[][..], &[("mcp-session-id", "one")]] {
@@ -153,7 +153,7 @@ async fn a_call_whose_client_disconnects_is_recorded_as_unanswered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_stays_open_until_it_is_answered_or_its_session_ends() {
+async fn a_call_is_open_until_its_answer_or_the_end_of_its_session() {
     let script = |asked: Asked| {
         async move {
             if asked.method == "GET" {
@@ -169,7 +169,7 @@ async fn a_call_stays_open_until_it_is_answered_or_its_session_ends() {
         .boxed()
     };
     let (server, store) = (Scripted::start(script).await, Store::start().await);
-    let named = sessionlog::proxy::Options { session: Some(session("s")), ..options() };
+    let named = sessionlog::proxy::ProxyOptions { session: Some(session("s")), ..options() };
     let proxy = Listening::start(&store, server.upstream(), named).await;
     let http = crate::say::http_client().build().unwrap();
     let begun = async |method: &str, message: &Value| {

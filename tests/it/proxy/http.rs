@@ -2,7 +2,7 @@
 //! transport, for a client on streams and for clients on HTTP.
 
 use serde_json::{Value, json};
-use sessionlog::proxy::{Upstream, in_front_of, with_upstream};
+use sessionlog::proxy::{Upstream, serve_http, wrap_http_server};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader},
     sync::oneshot,
@@ -23,9 +23,10 @@ async fn a_server_on_http_is_wrapped_for_a_client_on_streams() {
         let (mut to, input) = tokio::io::duplex(1 << 20);
         let (output, from) = tokio::io::duplex(1 << 20);
         let (upstream, client) = (upstream(&wrapped), client(&store.server.url("/")));
-        let options = sessionlog::proxy::Options { name: format!("p{newer}"), ..options() };
+        let options = sessionlog::proxy::ProxyOptions { name: format!("p{newer}"), ..options() };
         let proxy = tokio::spawn(async move {
-            with_upstream((input, output), &upstream, client, options, std::future::pending()).await
+            wrap_http_server((input, output), &upstream, client, options, std::future::pending())
+                .await
         });
         let mut from = BufReader::new(from).lines();
         let mut ask = async |id: u64, method: &str, mut params: Value| {
@@ -73,7 +74,7 @@ async fn a_server_on_http_is_wrapped_for_a_client_on_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_on_http_is_wrapped_for_clients_on_http() {
+async fn an_http_server_is_proxied_to_http_clients() {
     let (wrapped, store) = (Store::start().await, Store::start().await);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -83,7 +84,7 @@ async fn a_server_on_http_is_wrapped_for_clients_on_http() {
         let stop = async {
             let _ = stopped.await;
         };
-        in_front_of(listener, &upstream, client, options(), stop).await
+        serve_http(listener, &upstream, client, options(), stop).await
     });
     let http = crate::say::http_client().build().unwrap();
     let post = async |message: &Value, headers: &[(&'static str, String)]| {

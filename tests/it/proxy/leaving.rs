@@ -6,7 +6,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use sessionlog::proxy::Options;
+use sessionlog::proxy::ProxyOptions;
 
 use super::wrapped::{Store, Wrapped, options, session};
 use crate::program::Place;
@@ -14,7 +14,7 @@ use crate::program::Place;
 #[tokio::test(flavor = "multi_thread")]
 async fn pending_calls_are_answered_after_the_clients_input_ends() {
     let store = Store::start().await;
-    let named = Options { session: Some(session("s")), ..options() };
+    let named = ProxyOptions { session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, named);
     wrapped.tools().await;
     wrapped.call("read", json!({})).await;

@@ -51,7 +51,7 @@ async fn an_unresponsive_store_is_reported_and_delays_no_call() {
     });
     let script = Box::new(super::wrapped::tools());
     let patience = std::time::Duration::from_millis(20);
-    let options = sessionlog::proxy::Options { notify, patience, ..options() };
+    let options = sessionlog::proxy::ProxyOptions { notify, patience, ..options() };
     let mut wrapped = Wrapped::new(NOWHERE, options, script);
     wrapped.tools().await;
     for n in 0..50 {

@@ -1,7 +1,7 @@
 //! Calls that a proxy records, and the sessions it records them in.
 
 use serde_json::{Value, json};
-use sessionlog::proxy::Options;
+use sessionlog::proxy::ProxyOptions;
 
 use super::wrapped::{Store, Wrapped, options, session};
 
@@ -75,7 +75,7 @@ async fn a_secret_in_any_member_of_a_call_in_any_escaping_is_not_recorded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_recorded_in_the_session_its_message_names_or_else_the_proxys() {
     let store = Store::start().await;
-    let started = Options { session: Some(session("started")), ..options() };
+    let started = ProxyOptions { session: Some(session("started")), ..options() };
     let mut wrapped = Wrapped::of(&store, started);
     wrapped.call("plain", json!({"n": 1})).await;
     for (meta, n) in [
@@ -155,7 +155,7 @@ async fn an_answer_too_long_to_inspect_is_recorded_shortened() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_waits_for_its_record_with_that_setting() {
     let store = Store::start().await;
-    let durable = Options { durable: true, session: Some(session("s")), ..options() };
+    let durable = ProxyOptions { durable: true, session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, durable);
     for n in 1..=5 {
         wrapped.call("plain", json!({ "n": n })).await;
@@ -166,7 +166,7 @@ async fn an_answer_waits_for_its_record_with_that_setting() {
 #[tokio::test(flavor = "multi_thread")]
 async fn addresses_in_results_are_recorded_as_sources_with_their_tool() {
     let store = Store::start().await;
-    let started = Options { session: Some(session("s")), ..options() };
+    let started = ProxyOptions { session: Some(session("s")), ..options() };
     let mut wrapped = Wrapped::of(&store, started);
     let step =
         json!({"sessionId": "s", "searchStep": "begun", "stepNumber": 1, "nextStepNeeded": true});
@@ -224,7 +224,7 @@ async fn a_call_is_recorded_in_the_session_that_its_tool_argument_names() {
         };
         Some(vec![json!({"jsonrpc": "2.0", "id": message["id"], "result": result}).to_string()])
     };
-    let named = |name: &str| Options { name: name.to_owned(), ..options() };
+    let named = |name: &str| ProxyOptions { name: name.to_owned(), ..options() };
     // With a list of the tools, and by a client that calls without one.
     for (number, lists) in [(1, true), (2, false)] {
         let research = format!("research-{number}");

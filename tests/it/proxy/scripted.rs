@@ -11,7 +11,7 @@ use axum::{
 };
 use futures_util::{FutureExt as _, future::BoxFuture};
 use serde_json::{Value, json};
-use sessionlog::proxy::{Options, Upstream, in_front_of};
+use sessionlog::proxy::{ProxyOptions, Upstream, serve_http};
 use tokio::{net::TcpListener, sync::oneshot, task::JoinHandle};
 
 use super::wrapped::{Store, client};
@@ -136,13 +136,13 @@ pub struct Listening {
 }
 
 impl Listening {
-    pub async fn start(store: &Store, upstream: Upstream, options: Options) -> Self {
+    pub async fn start(store: &Store, upstream: Upstream, options: ProxyOptions) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/mcp", listener.local_addr().unwrap());
         let (stop, stopped) = oneshot::channel::<()>();
         let client = client(&store.server.url("/"));
         let proxy = tokio::spawn(async move {
-            in_front_of(listener, &upstream, client, options, stopped.map(drop)).await
+            serve_http(listener, &upstream, client, options, stopped.map(drop)).await
         });
         Self { address, stop, proxy }
     }

@@ -16,7 +16,7 @@ use axum::{
 };
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
-use sessionlog::proxy::Options;
+use sessionlog::proxy::ProxyOptions;
 use sessionlog_sim::ManualClock;
 
 use super::{
@@ -38,7 +38,7 @@ fn received_events(store: &Scripted, session: &str) -> Vec<Value> {
     batches.flat_map(|one| one.message["events"].as_array().unwrap().clone()).collect()
 }
 
-fn wrapped(store: &Scripted, options: Options) -> Wrapped {
+fn wrapped(store: &Scripted, options: ProxyOptions) -> Wrapped {
     let url = store.url.trim_end_matches("mcp").to_owned();
     Wrapped::new(&url, options, Box::new(tools()))
 }
@@ -55,7 +55,7 @@ async fn an_event_rejected_by_one_session_blocks_no_other_session() {
         .boxed()
     };
     let store = Scripted::start(script).await;
-    let mut wrapped = wrapped(&store, Options { durable: true, ..options() });
+    let mut wrapped = wrapped(&store, ProxyOptions { durable: true, ..options() });
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
         "params": {"name": "wait", "_meta": {"session_id": "full"}}});
     wrapped.say(&call.to_string()).await;
@@ -81,7 +81,7 @@ async fn rejected_events_are_counted_and_reported() {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = Arc::clone(&said);
     let notify = Arc::new(move |text: &str| hears.lock().unwrap().push(text.to_owned()));
-    let named = Options { session: Some(session("s")), durable: true, notify, ..options() };
+    let named = ProxyOptions { session: Some(session("s")), durable: true, notify, ..options() };
     let mut wrapped = wrapped(&store, named);
     wrapped.call("plain", json!({})).await;
     wrapped.call("plain", json!({})).await;
@@ -102,7 +102,7 @@ async fn an_unresponsive_store_is_not_called_for_a_while() {
     let clock = Arc::new(ManualClock::default());
     let patience = Duration::from_millis(20);
     let session = Some(session("s"));
-    let named = Options { session, patience, clock: clock.clone(), ..options() };
+    let named = ProxyOptions { session, patience, clock: clock.clone(), ..options() };
     let mut wrapped = wrapped(&store, named);
     wrapped.tools().await;
     let looked = || {
@@ -122,7 +122,7 @@ async fn an_unresponsive_store_is_not_called_for_a_while() {
 async fn a_call_cancelled_during_the_log_lookup_is_not_forwarded() {
     let store = Scripted::start(|_: Asked| std::future::pending().boxed()).await;
     let patience = Duration::from_millis(200);
-    let named = Options { session: Some(session("s")), patience, ..options() };
+    let named = ProxyOptions { session: Some(session("s")), patience, ..options() };
     let mut wrapped = wrapped(&store, named);
     wrapped.tools().await;
     let call =
@@ -139,7 +139,7 @@ async fn a_call_cancelled_during_the_log_lookup_is_not_forwarded() {
 async fn a_record_has_its_time_and_a_session_that_may_have_expired_is_replaced() {
     let store = Store::start().await;
     let clock = Arc::new(ManualClock::default());
-    let mut wrapped = Wrapped::of(&store, Options { clock: clock.clone(), ..options() });
+    let mut wrapped = Wrapped::of(&store, ProxyOptions { clock: clock.clone(), ..options() });
     wrapped.call("plain", json!({"n": 1})).await;
     clock.advance(Duration::from_secs(60 * 60));
     wrapped.call("plain", json!({"n": 2})).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
-use sessionlog::proxy::with_upstream;
+use sessionlog::proxy::wrap_http_server;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines},
     task::JoinHandle,
@@ -27,7 +27,7 @@ fn linked(store: &Store, server: &Scripted) -> Linked {
     let (upstream, client) = (server.upstream(), client(&store.server.url("/")));
     let proxy = tokio::spawn(async move {
         let stop = std::future::pending();
-        with_upstream((input, output), &upstream, client, options(), stop).await
+        wrap_http_server((input, output), &upstream, client, options(), stop).await
     });
     Linked { to, from: BufReader::new(from).lines(), proxy }
 }

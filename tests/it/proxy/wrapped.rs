@@ -11,10 +11,10 @@ use std::{
 
 use serde_json::{Value, json};
 use sessionlog::{
-    client::{Client, Request, Target},
+    client::{Client, ClientTarget, HttpRequest},
     env::clock::SystemClock,
     event::SessionId,
-    proxy::{Context, Gate, Options, Repeats, over_streams},
+    proxy::{ContextTiming, Gate, ProxyOptions, RepeatRules, relay_streams},
     secrets::Recogniser,
 };
 use tokio::{
@@ -47,7 +47,7 @@ impl Store {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
         let request =
-            pairs.fold(Request::get(path), |request, (name, value)| request.query(name, value));
+            pairs.fold(HttpRequest::get(path), |request, (name, value)| request.query(name, value));
         self.client.json(request).await.unwrap()
     }
 
@@ -56,7 +56,7 @@ impl Store {
         let path = format!("/v1/sessions/{session}/events");
         let holds = async {
             loop {
-                let found = self.client.json(Request::get(&path)).await.unwrap_or_default();
+                let found = self.client.json(HttpRequest::get(&path)).await.unwrap_or_default();
                 if found["data"].as_array().is_some_and(|events| events.len() >= count) {
                     break;
                 }
@@ -66,7 +66,7 @@ impl Store {
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Value {
-        self.client.json(Request::post(path).json(&body)).await.unwrap()
+        self.client.json(HttpRequest::post(path).json(&body)).await.unwrap()
     }
 
     /// Returns the id of the only session.
@@ -85,33 +85,33 @@ impl Store {
 pub fn client(url: &str) -> Client {
     static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let name = format!("proxy-test-{}", CLIENTS.fetch_add(1, Ordering::Relaxed));
-    Client::new(Target::Server(url.parse().unwrap()), name).unwrap()
+    Client::new(ClientTarget::Server(url.parse().unwrap()), name).unwrap()
 }
 
 /// A user who consents to every recording.
 struct Open;
 
 impl Gate for Open {
-    fn admits(&self, _: &SessionId) -> Option<Option<Value>> {
+    fn admit_event(&self, _: &SessionId) -> Option<Option<Value>> {
         Some(None)
     }
 
-    fn withholds(&self, _: Option<&Value>) -> bool {
+    fn is_excluded(&self, _: Option<&Value>) -> bool {
         false
     }
 }
 
-pub fn options() -> Options {
+pub fn options() -> ProxyOptions {
     let tools = BTreeMap::new();
-    Options {
+    ProxyOptions {
         session: None,
         process: Vec::new(),
         name: "p0".to_owned(),
         server: "scripted".to_owned(),
         directory: Some("/work/here".to_owned()),
-        repeats: Repeats { age_max: Some(Duration::from_secs(60)), tools, tokens_max: 4_000 },
+        repeats: RepeatRules { age_max: Some(Duration::from_secs(60)), tools, tokens_max: 4_000 },
         patience: PATIENCE,
-        context: Context::Request,
+        context: ContextTiming::Request,
         durable: false,
         secrets: Arc::new(Recogniser::default()),
         gate: Arc::new(Open),
@@ -134,7 +134,7 @@ pub struct Wrapped {
 }
 
 impl Wrapped {
-    pub fn new(url: &str, options: Options, script: Script) -> Self {
+    pub fn new(url: &str, options: ProxyOptions, script: Script) -> Self {
         let (to, from_client) = tokio::io::duplex(STREAM_BYTES);
         let (to_client, from) = tokio::io::duplex(STREAM_BYTES);
         let (server_in, to_server) = tokio::io::duplex(STREAM_BYTES);
@@ -145,14 +145,14 @@ impl Wrapped {
         let proxy = tokio::spawn(async move {
             let streams = ((from_client, to_client), (from_server, to_server));
             let stop = std::future::pending();
-            over_streams(streams.0, streams.1, client, options, stop).await.unwrap()
+            relay_streams(streams.0, streams.1, client, options, stop).await.unwrap()
         });
         let from = BufReader::new(from).lines();
         Self { to: Some(to), from, told, proxy, asked: 0 }
     }
 
     /// Starts a proxy of a server with a few tools.
-    pub fn of(store: &Store, options: Options) -> Self {
+    pub fn of(store: &Store, options: ProxyOptions) -> Self {
         Self::new(&store.server.url("/"), options, Box::new(tools()))
     }
 

@@ -8,10 +8,10 @@ use sessionlog::{
     access::Principal,
     env::Env,
     event::{Batch, EventId, NewEvent, Origin, Scope, SessionId},
-    service::{Caller, Service, Via},
+    service::{Caller, ClientIdentity, Service},
     store::{
         Store,
-        local::{Local, Options},
+        local::{LocalStore, StoreOptions},
     },
     verbs::{
         OwnerInfo,
@@ -26,12 +26,12 @@ use crate::{engines, mcp::desk::members_of};
 struct Counted {
     disk: Sim,
     env: Env,
-    local: Arc<Local>,
+    local: Arc<LocalStore>,
     service: Service,
 }
 
-fn options() -> Options {
-    Options {
+fn options() -> StoreOptions {
+    StoreOptions {
         journal_file_bytes: 4 << 20,
         journal_retained_bytes: 16 << 20,
         segment_bytes_max: 64 << 20,
@@ -39,7 +39,7 @@ fn options() -> Options {
         background: false,
         // No read cache: repeated reads go to the disk, where they are counted.
         warm_bytes_max: 0,
-        ..Options::default()
+        ..StoreOptions::default()
     }
 }
 
@@ -50,14 +50,14 @@ impl Counted {
     }
 
     fn over(env: Env, disk: Sim) -> Self {
-        let local = Arc::new(Local::open_local(&env, options()).unwrap());
+        let local = Arc::new(LocalStore::open_local(&env, options()).unwrap());
         let service = Service::new(Arc::clone(&local) as Arc<dyn Store>, Arc::clone(&env.clock));
         Self { disk, env, local, service }
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
         let caller = Caller { scope: Scope::local(), origin: Origin::Model, fence: None };
-        let via = Via { connection: Some("c".to_owned()), ..Via::default() };
+        let via = ClientIdentity { connection: Some("c".to_owned()), ..ClientIdentity::default() };
         let (owner, who) = (&OwnerInfo::default(), &Principal::local());
         let service = &self.service;
         let call = ToolCall { service, owner, caller: &caller, who, via: &via, key: None };

@@ -7,7 +7,7 @@ use serde_json::json;
 use sessionlog::{
     event::{Event, Position},
     projection::Facts,
-    search::{Query, Ranking, passages, weight},
+    search::{Query, Ranking, field_weight, visit_passages},
 };
 
 use super::{
@@ -52,11 +52,11 @@ fn ranked_texts(
         let at = steps.binary_search_by_key(&position, |step| step.position);
         at.is_ok_and(|at| steps[at].superseded_by.is_some())
     };
-    let best = ranking.best(most, |position, field| weight(field, superseded(position)));
+    let best = ranking.best(most, |position, field| field_weight(field, superseded(position)));
     let text = |position: Position, ordinal: u32| {
         let mut text = String::new();
         let event = &events[usize::try_from(position.0).unwrap()];
-        passages(event, |passage| {
+        visit_passages(event, |passage| {
             if passage.ordinal == ordinal {
                 text = passage.text.to_owned();
             }
@@ -168,7 +168,7 @@ fn a_sentence_that_states_a_fact_ranks_before_those_that_mention_it() {
 /// Picks four words of a message: consecutive ones, or rare ones from all over it.
 fn pick_four_words(event: &Event, in_a_row: bool) -> Option<Vec<String>> {
     let mut said = String::new();
-    passages(event, |passage| {
+    visit_passages(event, |passage| {
         said.push_str(passage.text);
         said.push(' ');
     });

@@ -9,7 +9,7 @@ use sessionlog::{
     env::Env,
     event::{EventType, NewEvent, Origin, Scope, SessionId, SessionKey, TenantId, UserId},
     service::Service,
-    store::{NewSession, Store, local::Local},
+    store::{NewSession, Store, local::LocalStore},
 };
 use sessionlog_sim::ManualClock;
 
@@ -29,7 +29,7 @@ impl Home {
     fn open(&self) -> (Arc<dyn Store>, Arc<ManualClock>) {
         let disk = sessionlog::env::disk::DataDir::open(&self.home.path().join("data")).unwrap();
         let (env, clock): (Env, _) = machine(Arc::new(disk));
-        (Local::open(&env, small()).unwrap(), clock)
+        (LocalStore::open(&env, small()).unwrap(), clock)
     }
 
     /// Returns the files of sessions.
@@ -163,7 +163,7 @@ async fn an_index_file_that_cannot_be_opened_is_rebuilt_and_blocks_no_other() {
         };
         assert_eq!(service.search(&caller, asked).await.unwrap().complete.events_behind, 0);
     }
-    service.keep_index().await;
+    service.write_index().await;
     store.close().await;
     drop((store, service));
     let files: Vec<_> = std::fs::read_dir(home.home.path().join("data/derived")).unwrap().collect();

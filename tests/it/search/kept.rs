@@ -8,7 +8,7 @@ use sessionlog::{
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
     service::{Caller, NewSession, Service},
-    store::{Store, local::Local},
+    store::{Store, local::LocalStore},
 };
 use sessionlog_sim::Fault;
 
@@ -41,7 +41,7 @@ struct Desk {
 
 impl Desk {
     fn open(env: &Env) -> Self {
-        let store: Arc<dyn Store> = Local::open(env, small()).unwrap();
+        let store: Arc<dyn Store> = LocalStore::open(env, small()).unwrap();
         let service = Service::new(Arc::clone(&store), env.clock.clone());
         Self { store, service }
     }
@@ -80,7 +80,7 @@ impl Desk {
     }
 
     async fn stop(self) {
-        self.service.keep_index().await;
+        self.service.write_index().await;
         self.store.close().await;
     }
 }
@@ -127,7 +127,7 @@ fn an_encrypted_index_has_no_plaintext_and_no_index_has_erased_text() {
             desk.fill("secret", "wolpertinger").await;
             desk.fill("other", "heron").await;
             desk.search("wolpertinger").await;
-            desk.service.keep_index().await;
+            desk.service.write_index().await;
             let has = |text: &str| {
                 let read = |path: &String| sim.read_durable(path).is_some_and(|b| holds(&b, text));
                 sim.files().iter().filter(|path| path.starts_with("derived/")).any(read)
@@ -155,7 +155,7 @@ fn run_life(case: Option<Nth>) -> u64 {
         if let Some(case) = case {
             case.plan(&sim);
         }
-        desk.service.keep_index().await;
+        desk.service.write_index().await;
         desk.store.close().await;
         let calls = sim.calls() - first;
         match case.map(|case| case.fault) {
@@ -180,7 +180,7 @@ fn after_a_failure_at_any_disk_call_the_index_catches_up() {
 }
 
 #[test]
-fn on_a_full_disk_a_large_index_part_stays_in_memory() {
+fn on_a_full_disk_a_large_index_part_is_kept_in_memory() {
     runtime().block_on(async {
         let sim = machine(74, false);
         let desk = Desk::open(&sim.env());

@@ -21,9 +21,9 @@ use sessionlog::{
     client::{EmbedderOptions, HttpEmbedder},
     env::Env,
     event::{Batch, EventType, NewEvent, Origin, Scope, SessionId},
-    secrets::Masked,
+    secrets::MaskedText,
     service::{Caller, EmbedError, Embedder, NewSession, Service},
-    store::{Store, local::Local},
+    store::{Store, local::LocalStore},
 };
 use tokio::net::TcpListener;
 
@@ -212,7 +212,7 @@ async fn a_search_by_meaning_finds_events_without_any_query_word() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_message_text_without_secrets_is_sent_to_the_embedder() {
+async fn secrets_and_unselected_tool_results_are_not_sent_to_the_embedder() {
     let token = format!("ghp_{}", "aB3dE6gH9k".repeat(4).get(..36).unwrap());
     let said = format!("The automobile token is {token} indeed");
     let events = json!({"id": "s", "initial_events": [
@@ -362,8 +362,8 @@ impl Embedder for Patterned {
         "patterned"
     }
 
-    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        let one = |text: &Masked| match text.as_str().contains("wolpertinger") {
+    fn embed(&self, texts: Vec<MaskedText>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &MaskedText| match text.as_str().contains("wolpertinger") {
             true => PATTERN.map(f32::from).to_vec(),
             false => vec![1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1.0],
         };
@@ -417,7 +417,7 @@ fn vectors_of_erased_or_redacted_events_are_in_no_file() {
         let sim = machine(74, false);
         let env: Env = sim.env();
         let open = || {
-            let store: Arc<dyn Store> = Local::open(&env, small()).unwrap();
+            let store: Arc<dyn Store> = LocalStore::open(&env, small()).unwrap();
             let service = Service::new(Arc::clone(&store), env.clock.clone());
             (store, service.with_embedder(Arc::new(Patterned), Arc::default(), false))
         };
@@ -425,7 +425,7 @@ fn vectors_of_erased_or_redacted_events_are_in_no_file() {
         fill(&service, "secret", "wolpertinger").await;
         fill(&service, "other", "heron").await;
         search_with_vectors(&service, "wolpertinger").await;
-        service.keep_index().await;
+        service.write_index().await;
         let has = || {
             let read = |path: &String| {
                 let bytes = sim.read_durable(path).unwrap_or_default();
@@ -444,7 +444,7 @@ fn vectors_of_erased_or_redacted_events_are_in_no_file() {
         assert!(!has(), "an erasure answered before the vectors were gone");
         let found = search_with_vectors(&service, "wolpertinger").await;
         assert!(found.iter().all(|(session, _)| session == "other"), "{found:?}");
-        service.keep_index().await;
+        service.write_index().await;
         store.close().await;
         assert!(!has());
     });

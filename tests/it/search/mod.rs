@@ -67,7 +67,7 @@ async fn three(house: &House) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn acknowledged_events_are_found_or_their_session_is_reported_as_not_indexed_yet() {
+async fn an_acknowledged_event_is_a_hit_or_its_session_is_listed_as_behind() {
     over_every_engine(async |house| {
         three(house).await;
         let found = search(house, json!({"q": "pear trees"})).await;
@@ -206,7 +206,7 @@ async fn phrase_matches_come_first_in_the_same_order_on_every_page() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
+async fn redacted_events_and_archived_or_deleted_sessions_are_no_hits() {
     over_every_engine(async |house| {
         three(house).await;
         search(house, json!({"q": "ada"})).await;
@@ -238,7 +238,7 @@ async fn redacted_events_and_archived_or_deleted_sessions_are_not_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_shared_by_a_fork_is_found_once() {
+async fn an_event_shared_by_a_fork_is_one_hit() {
     over_every_engine(async |house| {
         talk(house, "trunk", "w", &["An osprey above", "the river bank", "after the fork"]).await;
         let fork = json!({"id": "branch", "at": "2"});
@@ -262,7 +262,7 @@ async fn an_event_shared_by_a_fork_is_found_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it() {
+async fn an_event_of_a_deleted_session_is_a_hit_of_the_oldest_fork_that_has_it() {
     over_every_engine(async |house| {
         talk(house, "trunk", "w", &["An osprey above", "the river bank", "a heron", "an owl"])
             .await;
@@ -291,7 +291,7 @@ async fn an_event_of_a_deleted_session_is_found_in_its_oldest_fork_that_has_it()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_scope_is_neither_found_nor_counted_in_scores() {
+async fn events_of_another_scope_are_no_hits_and_change_no_score() {
     let walled = Walled::plain().await;
     let ada = walled.token(("acme", "ada"), &[Grant::Read, Grant::Write]);
     let eve = walled.token(("acme", "eve"), &[Grant::Read, Grant::Write]);

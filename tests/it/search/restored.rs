@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use sessionlog::{
     env::{Env, disk::DataDir},
     event::{Position, Range, Scope},
-    secrets::Masked,
+    secrets::MaskedText,
     service::{EmbedError, Embedder, Service},
-    store::{HeldEvents, Since, Store, local::Local},
+    store::{ChangesSeen, HeldEvents, Store, local::LocalStore},
 };
 use sessionlog_sim::{ManualClock, Sim};
 
@@ -34,8 +34,8 @@ impl Embedder for Pointed {
         "pointed"
     }
 
-    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
-        let one = |text: &Masked| {
+    fn embed(&self, texts: Vec<MaskedText>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+        let one = |text: &MaskedText| {
             let text = text.as_str();
             let has = if text.contains(WORD) { 1.0 } else { -1.0 };
             let rest = text.len() as f32;
@@ -54,7 +54,7 @@ struct Desk {
 
 impl Desk {
     async fn open(env: &Env, clock: Arc<ManualClock>, by_meaning: bool) -> Self {
-        let store: Arc<dyn Store> = Local::open(env, small()).unwrap();
+        let store: Arc<dyn Store> = LocalStore::open(env, small()).unwrap();
         let service = Service::new(store.clone(), clock.clone());
         let service = match by_meaning {
             true => service.with_embedder(Arc::new(Pointed), Arc::default(), false),
@@ -92,7 +92,7 @@ impl Desk {
     async fn stop(self) {
         self.house.stop.cancel();
         self.house.served.await.unwrap();
-        self.service.keep_index().await;
+        self.service.write_index().await;
         self.store.close().await;
     }
 }
@@ -181,9 +181,9 @@ async fn index_files_of_another_version_are_removed_at_start() {
         let sim = machine(78, encrypted);
         let desk = Desk::on(&sim, false).await;
         desk.fill("a", EVENTS, |n| format!("The heron number {n}")).await;
-        let (mut since, mut found) = (Since::default(), None);
+        let (mut since, mut found) = (ChangesSeen::default(), None);
         while found.is_none() {
-            let moves = desk.store.moved(since, 10).await.unwrap();
+            let moves = desk.store.list_changes(since, 10).await.unwrap();
             (since, found) =
                 (moves.since, moves.sessions.into_iter().find(|one| one.key == key("a")));
         }
@@ -240,7 +240,7 @@ async fn an_index_file_overwritten_while_open_is_rebuilt() {
     let desk = Desk::open(&env, clock, false).await;
     desk.fill("a", EVENTS, |n| format!("The heron number{n}")).await;
     desk.found("heron").await;
-    desk.service.keep_index().await;
+    desk.service.write_index().await;
     for n in [3, 600] {
         let found = search(&desk.house, json!({"q": format!("number{n}")})).await;
         assert_eq!(places(&found)[0], format!("a {n}"), "{found}");

@@ -91,7 +91,7 @@ async fn a_neighbour_is_shown_under_its_match_and_not_counted_as_a_hit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_query_without_a_recorded_word_finds_nothing() {
+async fn a_query_without_a_recorded_word_returns_no_hits() {
     over_every_engine(async |house| {
         let lines = [
             "case x: the value of j is 4",

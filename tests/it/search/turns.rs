@@ -12,7 +12,7 @@ use sessionlog::{
     access::Grant,
     api::search::{Complete, SearchBody},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
-    secrets::Masked,
+    secrets::MaskedText,
     service::{EmbedError, Embedder, Service},
     store::{NewSession, Store},
 };
@@ -115,7 +115,7 @@ impl Embedder for Slow {
         "slow"
     }
 
-    fn embed(&self, texts: Vec<Masked>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
+    fn embed(&self, texts: Vec<MaskedText>) -> BoxFuture<'_, Result<Vec<Vec<f32>>, EmbedError>> {
         async move {
             // Texts of queries have no number.
             if texts.iter().any(|text| text.as_str().contains(char::is_numeric)) {

@@ -23,7 +23,7 @@ fn matched_places(found: &Value) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ids_that_a_recorder_adds_to_an_event_are_neither_found_nor_shown() {
+async fn ids_that_a_recorder_adds_to_an_event_are_neither_searched_nor_shown() {
     over_every_engine(async |house| {
         let recorded = |kind: &str, content: &str, more: Value| {
             let mut event = json!({"type": kind, "content": content,
@@ -70,7 +70,7 @@ async fn ids_that_a_recorder_adds_to_an_event_are_neither_found_nor_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_one_character_word_is_found_anywhere_in_a_run() {
+async fn a_one_character_query_matches_anywhere_in_a_run_of_unspaced_text() {
     over_every_engine(async |house| {
         let lines =
             ["请检查税率表", "牛丼は𠮷野家で", "ねこが鳴く猫", "물이 차다", "ภาษาไทย", "tax rates"];

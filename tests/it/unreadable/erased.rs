@@ -3,7 +3,7 @@
 
 use sessionlog::{
     event::Event,
-    store::{Health, Store, StoreError, local::Local},
+    store::{Health, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -14,12 +14,12 @@ use crate::{
 
 const CANARY: &str = "canary-70c1d9";
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Creates two sessions in the same journal file; returns the events of the remaining one.
-async fn two_sessions() -> (Sim, Local, Vec<Event>) {
+async fn two_sessions() -> (Sim, LocalStore, Vec<Event>) {
     let sim = Sim::new(53);
     let store = open(&sim);
     for session in ["gone", "stays"] {
@@ -33,7 +33,7 @@ async fn two_sessions() -> (Sim, Local, Vec<Event>) {
         }
     }
     let stays = events_of(&store, &key("stays")).await;
-    store.idle();
+    store.write_idle_watermark();
     (sim, store, stays)
 }
 

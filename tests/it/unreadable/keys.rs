@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     event::{Event, SessionId},
-    store::{Maintain, NewSession, Store, StoreError, local::Local},
+    store::{Maintain, NewSession, Store, StoreError, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -19,8 +19,8 @@ fn session_name(n: usize) -> String {
     format!("session-{n:02}")
 }
 
-fn open(sim: &Sim) -> Local {
-    Local::open_local(&sim.env(), small()).unwrap()
+fn open(sim: &Sim) -> LocalStore {
+    LocalStore::open_local(&sim.env(), small()).unwrap()
 }
 
 /// Creates sessions in segments and in the journal; returns their events.
@@ -38,12 +38,12 @@ async fn encrypted_store() -> (Sim, BTreeMap<String, Vec<Event>>) {
             store.flush().unwrap();
         }
     }
-    store.idle();
+    store.write_idle_watermark();
     sim.power_loss();
     (sim, events)
 }
 
-async fn check_serves_all(store: &Local, events: &BTreeMap<String, Vec<Event>>, told: &str) {
+async fn check_serves_all(store: &LocalStore, events: &BTreeMap<String, Vec<Event>>, told: &str) {
     for (session, expected) in events {
         let found = events_of(store, &key(session)).await;
         assert_eq!(found[..expected.len()], expected[..], "{told}: {session}");

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sessionlog::{
     event::{Event, SessionKey},
-    store::{Gap, Health, Maintain, Read, Slice, Store, StoreError, local::Local},
+    store::{
+        Health, Maintain, ReadRequest, SessionGap, Slice, Store, StoreError, local::LocalStore,
+    },
 };
 use sessionlog_sim::{Fault, Sim};
 
@@ -15,7 +17,7 @@ use crate::engines::{append, batch, create, event, events_of, everything, key, n
 /// Creates sealed segments with large tables, and open ones: all of several pages.
 async fn segments_image(encrypted: bool) -> Image {
     let sim = machine(encrypted);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in SESSIONS {
         create(&store, session).await;
     }
@@ -48,20 +50,20 @@ async fn segments_image(encrypted: bool) -> Image {
 }
 
 /// Returns the positions of gaps.
-fn positions<'a>(gaps: impl IntoIterator<Item = &'a Gap>) -> BTreeSet<u64> {
+fn positions<'a>(gaps: impl IntoIterator<Item = &'a SessionGap>) -> BTreeSet<u64> {
     gaps.into_iter().flat_map(|gap| gap.range.from.0..gap.range.to.0).collect()
 }
 
-async fn read_around(store: &Local, session: &SessionKey) -> Slice {
-    store.read(session, Read { allow_gaps: true, ..everything() }).await.unwrap()
+async fn read_with_holes(store: &LocalStore, session: &SessionKey) -> Slice {
+    store.read(session, ReadRequest { allow_gaps: true, ..everything() }).await.unwrap()
 }
 
 /// Returns the missing positions of each session, as a read reports them; checks that a verb that
 /// needs every event reports the same.
-async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
+async fn missing(store: &LocalStore, told: &str) -> BTreeSet<(&'static str, u64)> {
     let mut missing = BTreeSet::new();
     for session in SESSIONS {
-        let gaps = positions(&read_around(store, &key(session)).await.gaps);
+        let gaps = positions(&read_with_holes(store, &key(session)).await.gaps);
         match store.read(&key(session), everything()).await {
             Ok(_) => assert!(gaps.is_empty(), "{told}: {session}"),
             Err(StoreError::SessionDamaged { gaps: named, .. }) => {
@@ -76,7 +78,7 @@ async fn missing(store: &Local, told: &str) -> BTreeSet<(&'static str, u64)> {
 }
 
 /// Returns the missing positions by a full verification, and true if it reports anything.
-fn verify_positions(store: &Local, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) {
+fn verify_positions(store: &LocalStore, told: &str) -> (BTreeSet<(&'static str, u64)>, bool) {
     let found = store.verify_all().unwrap();
     assert_eq!(found.sessions, SESSIONS.len() as u64, "{told}: the others are verified, too");
     let of = |session: &'static str| {
@@ -91,7 +93,7 @@ impl Image {
     fn names(&self, path: &str) -> bool {
         let sim = self.machine();
         sim.remove_durable(path);
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         verify_positions(&store, path).1
     }
 }
@@ -143,7 +145,7 @@ async fn an_unreadable_segment_sector_is_a_gap_until_it_reads_again() {
             }
             sim.power_loss();
             drop(store);
-            let store = Local::open_local(&sim.env(), small()).unwrap();
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
             assert_eq!(missing(&store, &told).await, BTreeSet::new(), "{told}: restarted");
             for (session, expected) in &image.events {
                 let info = store.info(&key(session)).await.unwrap();
@@ -238,7 +240,7 @@ async fn an_operator_can_give_up_an_unreadable_segment_sector() {
                 }
                 if round < 2 {
                     drop(store);
-                    store = Local::open_local(&sim.env(), small()).unwrap();
+                    store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 }
             }
         }
@@ -252,7 +254,7 @@ async fn an_operator_can_give_up_an_unreadable_segment_sector() {
 async fn lost_journal_frames_are_recovered_from_a_damaged_segment() {
     let interrupted = || async {
         let sim = Sim::new(23);
-        let store = Local::open_local(&sim.env(), small()).unwrap();
+        let store = LocalStore::open_local(&sim.env(), small()).unwrap();
         create(&store, "hurt").await;
         store.flush().unwrap();
         store.flush().unwrap();
@@ -289,8 +291,8 @@ async fn lost_journal_frames_are_recovered_from_a_damaged_segment() {
             let (_, inside, _) = place(&sim, "segments/", &word);
             sim.flip(&journal, at, 1);
             sim.spoil_sector(&segment, page * 8);
-            let store = Local::open_local(&sim.env(), small()).unwrap();
-            let slice = read_around(&store, &key("hurt")).await;
+            let store = LocalStore::open_local(&sim.env(), small()).unwrap();
+            let slice = read_with_holes(&store, &key("hurt")).await;
             for found in &slice.events {
                 assert_eq!(*found, events[found.position.0 as usize], "{told}");
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sessionlog::{
     event::SessionId,
-    store::{Maintain, NewSession, Store, local::Local},
+    store::{Maintain, NewSession, Store, local::LocalStore},
 };
 use sessionlog_sim::Sim;
 
@@ -14,7 +14,7 @@ use crate::engines::{append, batch, event, events_of, key, small};
 /// Creates entries of several pages, in several generations.
 async fn settled_image(encrypted: bool, left: Left) -> Image {
     let sim = machine(encrypted);
-    let store = Local::open_local(&sim.env(), small()).unwrap();
+    let store = LocalStore::open_local(&sim.env(), small()).unwrap();
     for session in SESSIONS {
         let long = |n: u32| (format!("k{n}"), "words ".repeat(150));
         let new = NewSession {
@@ -39,7 +39,7 @@ async fn settled_image(encrypted: bool, left: Left) -> Image {
     Image::left(Lived { sim, store, events }, encrypted, left).await
 }
 
-async fn check_serves_all(image: &Image, store: &Local, more: usize, told: &str) {
+async fn check_serves_all(image: &Image, store: &LocalStore, more: usize, told: &str) {
     for (session, expected) in &image.events {
         let events = events_of(store, &key(session)).await;
         assert_eq!(events[..expected.len()], expected[..], "{told}: {session}");
@@ -65,7 +65,7 @@ async fn an_unreadable_sector_of_one_settled_file_loses_no_event() {
                 let told = format!("{page:?} {left:?} encrypted {encrypted}");
                 // At a start.
                 let sim = with_spoiled(&image, std::slice::from_ref(page));
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 check_serves_all(&image, &store, 0, &told).await;
                 store.flush().unwrap();
                 store.flush().unwrap();
@@ -73,11 +73,11 @@ async fn an_unreadable_sector_of_one_settled_file_loses_no_event() {
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: stays");
                 sim.power_loss();
                 drop(store);
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 check_serves_all(&image, &store, 1, &format!("{told}, again")).await;
                 // Live.
                 let sim = image.machine();
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 sim.spoil_sector(&page.0, page.1);
                 store.scrub();
                 let found = store.recovery().scrub.found;
@@ -89,7 +89,7 @@ async fn an_unreadable_sector_of_one_settled_file_loses_no_event() {
                 assert_eq!(store.recovery().scrub.found, Vec::<String>::new(), "{told}: live");
                 sim.power_loss();
                 drop(store);
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 check_serves_all(&image, &store, 1, &format!("{told}, live and again")).await;
             }
         }
@@ -107,7 +107,7 @@ async fn unreadable_sectors_of_both_settled_files_are_reported_or_lose_no_event(
     for (one, other) in first.iter().flat_map(|one| second.iter().map(move |two| (one, two))) {
         let told = format!("{one:?} {other:?}");
         let sim = with_spoiled(&image, &[one.clone(), other.clone()]);
-        match Local::open_local(&sim.env(), small()) {
+        match LocalStore::open_local(&sim.env(), small()) {
             Ok(store) => {
                 served += 1;
                 check_serves_all(&image, &store, 0, &told).await;
@@ -118,7 +118,7 @@ async fn unreadable_sectors_of_both_settled_files_are_reported_or_lose_no_event(
                     assert_eq!(sim.read_durable(path).unwrap(), *bytes, "{told}: {path}");
                 }
                 sim.restore_sector(&one.0, one.1);
-                let store = Local::open_local(&sim.env(), small()).unwrap();
+                let store = LocalStore::open_local(&sim.env(), small()).unwrap();
                 check_serves_all(&image, &store, 0, &format!("{told}, one restored")).await;
             }
         }

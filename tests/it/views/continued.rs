@@ -64,7 +64,7 @@ async fn continuing_through_each_interface_keeps_the_session() {
 }
 
 #[tokio::test]
-async fn a_repeated_continuation_call_writes_once() {
+async fn a_continuation_call_retried_with_its_key_is_recorded_once() {
     let desk = Desk::new();
     desk.ok("sequential_search", crate::mcp::desk::step(1)).await;
     let id = desk.recover().await["sessionId"].clone();

@@ -3,10 +3,10 @@
 //! published in docs/views.md; here each transform is only shown to have its effect.
 
 use sessionlog::{
-    api::window::Shape,
+    api::window::WindowShape,
     event::{Event, Position},
-    harness::{Counter as _, Tokenizer, Transform, WindowPlan},
-    projection::Withdrawn,
+    harness::{Counter as _, Tokenizer, Transform, WindowParameters},
+    projection::WithdrawnRanges,
 };
 
 use super::{property, real};
@@ -29,14 +29,14 @@ struct Sum {
 /// Builds a window before each turn of the model and adds it to the sum.
 fn measure(events: &[Event], names: &str, tokens_max: usize, sum: &mut Sum) {
     let names = names.split(' ').filter(|name| !name.is_empty());
-    let plan = WindowPlan {
+    let plan = WindowParameters {
         tokens_max,
         tokenizer: Tokenizer::O200k,
         transforms: names.map(|name| Transform::parse(name).unwrap()).collect(),
-        shape: Shape::OpenAi,
+        shape: WindowShape::OpenAi,
         from: Position::ZERO,
         recalled: None,
-        withdrawn: Withdrawn::default(),
+        withdrawn: WithdrawnRanges::default(),
     };
     let mut before = String::new();
     for (at, event) in events.iter().enumerate() {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use sessionlog::{
     harness::{Counter as _, Tokenizer},
-    service::{Monitor, Service},
+    service::{ContextLimits, Service},
 };
 use sessionlog_sim::ManualClock;
 
@@ -34,7 +34,7 @@ fn report(tokens: u64) -> Value {
 async fn monitored_house(limit: u64) -> House {
     let engine = engines::all().into_iter().next().unwrap();
     let clock: std::sync::Arc<ManualClock> = engine.clock.clone();
-    let monitor = Monitor { limit, ..Monitor::default() };
+    let monitor = ContextLimits { limit, ..ContextLimits::default() };
     let service = Service::new(engine.store.clone(), clock.clone()).with_monitor(monitor);
     House::over(engine.store, clock, Plan { service: Some(service), ..Plan::default() }).await
 }
@@ -84,7 +84,7 @@ async fn a_level_is_reported_once_for_each_crossing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn concurrent_reports_give_one_notice_of_a_crossed_level() {
+async fn concurrent_usage_reports_record_one_threshold_event() {
     let house = monitored_house(1_000).await;
     emit(&house, "s", json!([report(10)])).await;
     let all = (0..8).map(|_| emit(&house, "s", json!([report(800)])));

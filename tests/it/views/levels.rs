@@ -81,7 +81,7 @@ async fn a_summary_has_three_levels_and_auto_selects_the_finest_that_fits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_level_follows_the_budget_and_the_callers_own_summary_comes_first() {
+async fn the_summary_level_depends_on_the_budget_and_a_callers_summary_comes_first() {
     let house = House::plain().await;
     for number in 1..=40_u64 {
         let text = format!("Step {number} measured {} of brass. ", number * 17).repeat(9);
@@ -132,7 +132,7 @@ async fn the_level_follows_the_budget_and_the_callers_own_summary_comes_first() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_research_and_a_chat_have_few_phases_and_a_named_checkpoint_ends_one() {
+async fn a_research_and_a_chat_have_few_phases_and_a_labelled_checkpoint_ends_a_phase() {
     let house = House::plain().await;
     for number in 1..=20_u64 {
         let text = format!("Step {number} found {} g of salt.", number * 17);

@@ -4,14 +4,15 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sessionlog::{
-    api::window::Shape,
+    api::window::WindowShape,
     event::{Event, Origin, Position, SessionId, Timestamp},
     harness::{
-        Counter as _, Passage, Tokenizer, Transform, WindowContent, WindowPlan, recalled, window,
+        Counter as _, RecallCandidate, Tokenizer, Transform, WindowContent, WindowParameters,
+        fit_passages, window,
     },
-    projection::Withdrawn,
+    projection::WithdrawnRanges,
     service::WindowView,
-    wire::{json as text, window::answer},
+    wire::{json as text, window::build_answer},
 };
 
 use super::{judge, real};
@@ -96,14 +97,18 @@ pub fn event() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn plan() -> impl Strategy<Value = WindowPlan> {
-    let shape = prop::sample::select(vec![Shape::Events, Shape::Anthropic, Shape::OpenAi]);
+fn plan() -> impl Strategy<Value = WindowParameters> {
+    let shape = prop::sample::select(vec![
+        WindowShape::Events,
+        WindowShape::Anthropic,
+        WindowShape::OpenAi,
+    ]);
     let tokenizer = prop::sample::select(Tokenizer::ALL.to_vec());
     let budget = prop_oneof![64_usize..400, 400_usize..5_000];
     let transforms = prop::collection::vec(prop::sample::select(TRANSFORMS), 0..4);
     let passage = prop::option::of(words_strategy());
     let parts = (budget, tokenizer, transforms, shape, passage);
-    parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| WindowPlan {
+    parts.prop_map(|(tokens_max, tokenizer, names, shape, passage)| WindowParameters {
         tokens_max,
         tokenizer,
         transforms: names.into_iter().map(|name| Transform::parse(name).unwrap()).collect(),
@@ -112,23 +117,23 @@ fn plan() -> impl Strategy<Value = WindowPlan> {
         recalled: passage.and_then(|text| {
             let (position, session) = (Position(3), SessionId::new("s").ok());
             let (at, origin, who) = (Timestamp::default(), Origin::Tool.into(), None);
-            let one = Passage { session, position, at, origin, who, text, score: 1.0 };
-            recalled("", &mut vec![one], tokens_max / 2, &tokenizer)
+            let one = RecallCandidate { session, position, at, origin, who, text, score: 1.0 };
+            fit_passages("", &mut vec![one], tokens_max / 2, &tokenizer)
         }),
-        withdrawn: Withdrawn::default(),
+        withdrawn: WithdrawnRanges::default(),
     })
 }
 
 /// Builds and checks a window; returns it as it is sent.
-pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
+pub fn check(events: &[Event], at: Position, plan: &WindowParameters) -> Value {
     let made = window(events, at, plan);
     assert_eq!(made, window(events, at, plan), "the same twice");
     assert!(made.tokens <= plan.tokens_max, "{} of {}", made.tokens, plan.tokens_max);
     let view = WindowView { window: made, tokenizer: plan.tokenizer, position: at, recall: None };
-    let answer = serde_json::to_value(answer(&view, plan.shape)).unwrap();
+    let answer = serde_json::to_value(build_answer(&view, plan.shape)).unwrap();
     let told = view.window.tokens;
     match plan.shape {
-        Shape::Events => {
+        WindowShape::Events => {
             let WindowContent::Events(shown) = &view.window.shown else { panic!("{answer}") };
             let texts = shown.iter().map(|event| plan.tokenizer.count(&text::event_text(event)));
             let cost: usize = texts.sum();
@@ -136,10 +141,10 @@ pub fn check(events: &[Event], at: Position, plan: &WindowPlan) -> Value {
             let positions: Vec<u64> = shown.iter().map(|event| event.position.0).collect();
             check_each_position_once(&positions, &answer, at);
         }
-        Shape::Anthropic => judge::anthropic(&answer),
-        Shape::OpenAi => judge::openai(&answer),
+        WindowShape::Anthropic => judge::anthropic(&answer),
+        WindowShape::OpenAi => judge::openai(&answer),
     }
-    if plan.shape != Shape::Events {
+    if plan.shape != WindowShape::Events {
         let cost = judge::price(&answer, plan.tokenizer);
         let messages = answer["messages"].as_array().unwrap();
         assert!(messages.is_empty() || cost <= told, "{cost} of {told}: {answer}");
@@ -194,12 +199,12 @@ proptest! {
         let back = all.iter().rev().cloned().collect();
         let chains: Vec<Vec<Transform>> = alone.chain([vec![], all.clone(), back]).collect();
         for transforms in chains {
-            for shape in [Shape::Events, Shape::Anthropic, Shape::OpenAi] {
+            for shape in [WindowShape::Events, WindowShape::Anthropic, WindowShape::OpenAi] {
                 for tokens_max in [64, 300, 2_000] {
                     let (transforms, tokenizer) = (transforms.clone(), Tokenizer::O200k);
                     let (from, recalled) = (Position::ZERO, None);
-                    let withdrawn = Withdrawn::default();
-                    let plan = WindowPlan {
+                    let withdrawn = WithdrawnRanges::default();
+                    let plan = WindowParameters {
                         tokens_max, tokenizer, transforms, shape, from, recalled, withdrawn,
                     };
                     check(&events, at, &plan);
@@ -213,24 +218,24 @@ proptest! {
 fn windows_over_real_conversations_keep_their_budget_and_are_valid() {
     let Some(conversations) = real::conversations() else { return };
     let plans = [
-        ("", Shape::Anthropic, 1_000),
-        ("compress,reorder", Shape::OpenAi, 3_000),
-        ("filter,compress,annotate", Shape::Anthropic, 2_500),
-        ("compress", Shape::Events, 4_000),
+        ("", WindowShape::Anthropic, 1_000),
+        ("compress,reorder", WindowShape::OpenAi, 3_000),
+        ("filter,compress,annotate", WindowShape::Anthropic, 2_500),
+        ("compress", WindowShape::Events, 4_000),
     ];
     for (events, (names, shape, tokens_max)) in conversations.iter().zip(plans.iter().cycle()) {
         let names = names.split(',').filter(|name| !name.is_empty());
         let transforms = names.map(|name| Transform::parse(name).unwrap()).collect();
         let (tokens_max, shape) = (*tokens_max, *shape);
         let (tokenizer, from) = (Tokenizer::O200k, Position::ZERO);
-        let plan = WindowPlan {
+        let plan = WindowParameters {
             tokens_max,
             tokenizer,
             transforms,
             shape,
             from,
             recalled: None,
-            withdrawn: Withdrawn::default(),
+            withdrawn: WithdrawnRanges::default(),
         };
         for at in [events.len() / 3, events.len() - 1, events.len()] {
             check(&events[..at], Position(at as u64), &plan);

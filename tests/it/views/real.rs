@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::value::RawValue;
 use sessionlog::{
     event::{Event, EventId, Origin, Position, Timestamp},
-    import::Conversation,
+    import::ConversationIds,
     wire::json,
 };
 
@@ -25,8 +25,8 @@ pub fn conversations() -> Option<Vec<Vec<Event>>> {
             messages: Vec<Box<RawValue>>,
         }
         let line: Line = serde_json::from_str(line).unwrap();
-        let mut conversation = Conversation::new();
-        let drafts = line.messages.iter().flat_map(|message| conversation.message(message));
+        let mut conversation = ConversationIds::new();
+        let drafts = line.messages.iter().flat_map(|message| conversation.add_message(message));
         let events: Vec<String> = drafts.map(|draft| draft.text).collect();
         self::events(&events)
     });
@@ -36,7 +36,7 @@ pub fn conversations() -> Option<Vec<Vec<Event>>> {
 /// Returns events at positions from 0 on.
 pub fn events(texts: &[String]) -> Vec<Event> {
     let event = |(position, text): (usize, &String)| {
-        let new = json::event(text, Origin::Harness).unwrap_or_else(|error| {
+        let new = json::parse_event(text, Origin::Harness).unwrap_or_else(|error| {
             panic!("{text}: {}", error.message);
         });
         Event {

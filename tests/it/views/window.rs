@@ -116,7 +116,7 @@ async fn transforms_are_listed_with_parameters_and_do_not_change_the_log() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_repeated_calls_only_the_latest_stays_in_a_window() {
+async fn a_window_has_only_the_latest_of_repeated_calls() {
     let house = House::plain().await;
     let call =
         |id: &str| json!({"type": "agent.tool_use", "name": "f", "call_id": id, "input": {}});

@@ -6,8 +6,9 @@ use ratatui::{Terminal, backend::TestBackend};
 use serde_json::json;
 use sessionlog::{
     cli::player::{
-        CallLink, EventRow, Hunt, News, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, PAUSE_MIN, Player,
-        PlayerKey, Prompt, SearchEnd, ShownView, Want, draw, pause,
+        CallLink, EventRow, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, PAUSE_MIN, Player, PlayerKey,
+        PlayerRequest, PlayerResponse, PromptKind, SearchEnd, ShownView, WrappedSearch, draw,
+        playback_pause,
     },
     event::Timestamp,
 };
@@ -38,29 +39,29 @@ fn player(events: u64) -> Player {
 
 /// Fulfils all of its requests.
 fn fulfil_requests(player: &mut Player) {
-    while let Some(want) = player.want() {
+    while let Some(want) = player.next_request() {
         let to = player.to;
-        player.receive(match want {
-            Want::Page(page, _) => News::Page(page, rows(page, to)),
-            Want::View(shown, at) => {
+        player.handle_result(match want {
+            PlayerRequest::Page(page, _) => PlayerResponse::Page(page, rows(page, to)),
+            PlayerRequest::View(shown, at) => {
                 let view = json!({"steps_total": at, "goal": format!("see {shown:?}")});
-                News::View(shown, at, view)
+                PlayerResponse::View(shown, at, view)
             }
-            Want::Point(text) => match text.as_str() {
-                "end" => News::Point(to),
-                "time:later" => News::Point(to),
-                _ => News::Failed(format!("{text} not found (tail is 3)")),
+            PlayerRequest::Point(text) => match text.as_str() {
+                "end" => PlayerResponse::Point(to),
+                "time:later" => PlayerResponse::Point(to),
+                _ => PlayerResponse::Failed(format!("{text} not found (tail is 3)")),
             },
-            Want::Search(hunt) => News::Found(search_result(&hunt)),
+            PlayerRequest::Search(hunt) => PlayerResponse::Found(search_result(&hunt)),
         });
     }
 }
 
 /// Returns the result of a search among events that contain their numbers.
-fn search_result(hunt: &Hunt) -> Option<SearchEnd> {
+fn search_result(hunt: &WrappedSearch) -> Option<SearchEnd> {
     let holds = |at: &u64| format!("event number {at}").contains(&hunt.needle);
     let found = |wrapped| move |at| SearchEnd { at, wrapped };
-    let Hunt { at, from, to, .. } = *hunt;
+    let WrappedSearch { at, from, to, .. } = *hunt;
     match hunt.forward {
         true => (at + 1..to)
             .find(holds)
@@ -76,7 +77,7 @@ fn search_result(hunt: &Hunt) -> Option<SearchEnd> {
 
 fn type_keys(player: &mut Player, text: &str) {
     for c in text.chars() {
-        player.key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
+        player.handle_key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
     }
     fulfil_requests(player);
 }
@@ -107,11 +108,11 @@ fn keys_move_the_cursor_and_stop_at_both_ends() {
         assert!(player.row(at).is_some(), "{keys:?}: the event is there");
         assert_eq!(player.view.as_ref().map(|view| view.1), Some(at + 1), "{keys:?}");
     }
-    player.key(PlayerKey::PageDown);
-    player.key(PlayerKey::PageUp);
-    player.key(PlayerKey::Home);
+    player.handle_key(PlayerKey::PageDown);
+    player.handle_key(PlayerKey::PageUp);
+    player.handle_key(PlayerKey::Home);
     assert_eq!(player.at, 0);
-    player.key(PlayerKey::End);
+    player.handle_key(PlayerKey::End);
     assert_eq!(player.at, 999);
 }
 
@@ -127,11 +128,11 @@ fn the_view_key_cycles_through_views_at_the_current_position() {
         (ShownView::Index, "the session as of 42"),
     ];
     for (shown, title) in all {
-        player.key(PlayerKey::Char('v'));
+        player.handle_key(PlayerKey::Char('v'));
         let frame_before = frame(&mut player, 120, 30).join("\n");
         assert!(!frame_before.contains("42 steps"), "another view's lines: {frame_before}");
         fulfil_requests(&mut player);
-        assert!(player.is_fresh(), "{shown:?}");
+        assert!(player.is_view_fresh(), "{shown:?}");
         let all = frame(&mut player, 120, 30).join("\n");
         assert!(all.contains(title), "{all}");
         assert_eq!(all.contains(&format!("see {shown:?}")), is_selection(shown), "{all}");
@@ -146,10 +147,10 @@ fn is_selection(shown: ShownView) -> bool {
 fn keys_typed_into_a_prompt_are_text_and_not_commands() {
     let mut player = player(10);
     type_keys(&mut player, "/quit");
-    assert_eq!(player.prompt, Some((Prompt::Search, "quit".to_owned())));
-    player.key(PlayerKey::Backspace);
+    assert_eq!(player.prompt, Some((PromptKind::Search, "quit".to_owned())));
+    player.handle_key(PlayerKey::Backspace);
     assert!(!player.done);
-    player.key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Escape);
     assert!(player.prompt.is_none() && !player.done);
     type_keys(&mut player, "/zebra\n");
     assert!(player.message.as_deref().is_some_and(|told| told.contains("zebra")));
@@ -192,7 +193,7 @@ fn the_pause_between_two_events_is_bounded_at_every_speed() {
         (at(5), at(5), 1.0 / 16.0, PAUSE_MAX),
         (None, at(0), 1.0, PAUSE_MIN),
     ] {
-        assert_eq!(pause(before, after, speed), expected);
+        assert_eq!(playback_pause(before, after, speed), expected);
     }
 }
 
@@ -200,26 +201,26 @@ fn the_pause_between_two_events_is_bounded_at_every_speed() {
 fn only_pages_near_the_current_position_are_kept_in_memory() {
     let mut player = player(1_000_000);
     for at in (0..1_000_000).step_by(10_007) {
-        player.key(PlayerKey::Char(':'));
+        player.handle_key(PlayerKey::Char(':'));
         type_keys(&mut player, &format!("{at}\n"));
         assert!(player.row(at).is_some());
     }
-    assert!(player.rows.pages() <= PAGES_MAX);
+    assert!(player.rows.page_count() <= PAGES_MAX);
 }
 
 #[test]
 fn a_failed_request_is_shown_and_not_retried() {
     let mut player = Player::new("trip".to_owned(), (0, 10), None);
     for _ in 0..10 {
-        if player.want().is_none() {
+        if player.next_request().is_none() {
             break;
         }
-        player.receive(News::Failed("the session is damaged".to_owned()));
+        player.handle_result(PlayerResponse::Failed("the session is damaged".to_owned()));
     }
-    assert_eq!(player.want(), None);
+    assert_eq!(player.next_request(), None);
     assert_eq!(player.message.as_deref(), Some("the session is damaged"));
     let mut empty = Player::new("trip".to_owned(), (0, 0), Some(2.0));
-    assert_eq!(empty.want(), None);
+    assert_eq!(empty.next_request(), None);
     empty.tick(Duration::from_secs(1));
     type_keys(&mut empty, "jkgGn");
     assert_eq!(empty.at, 0);
@@ -237,7 +238,7 @@ fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
 fn a_wide_frame_shows_timeline_event_and_view_side_by_side() {
     let mut player = player(1_000);
     player.start = Some(Timestamp(0));
-    player.key(PlayerKey::Down);
+    player.handle_key(PlayerKey::Down);
     fulfil_requests(&mut player);
     let frame = frame(&mut player, 100, 14);
     let all = frame.join("\n");
@@ -259,7 +260,7 @@ fn a_narrow_frame_stacks_its_panes_and_a_tiny_one_does_not_panic() {
     let all = frame(&mut player, 60, 20).join("\n");
     assert!(all.contains("timeline") && all.contains("event number 0"), "{all}");
     assert!(all.contains("the session as of 1"), "{all}");
-    player.key(PlayerKey::Char('?'));
+    player.handle_key(PlayerKey::Char('?'));
     assert!(frame(&mut player, 60, 20).join("\n").contains("fifteen"));
     for (width, height) in [(1, 1), (10, 3), (3, 40), (200, 2)] {
         let _ = frame(&mut player, width, height);
@@ -270,14 +271,14 @@ fn a_narrow_frame_stacks_its_panes_and_a_tiny_one_does_not_panic() {
 fn a_prompt_and_an_error_are_shown_in_the_last_line() {
     let mut player = player(30);
     for c in ":ste".chars() {
-        player.key(PlayerKey::Char(c));
+        player.handle_key(PlayerKey::Char(c));
     }
     assert_eq!(frame(&mut player, 100, 10)[9], ":ste▏");
-    player.key(PlayerKey::Enter);
+    player.handle_key(PlayerKey::Enter);
     fulfil_requests(&mut player);
     assert_eq!(frame(&mut player, 100, 10)[9], "ste not found (tail is 3)");
     for c in " ++".chars() {
-        player.key(PlayerKey::Char(c));
+        player.handle_key(PlayerKey::Char(c));
     }
     assert!(frame(&mut player, 100, 10)[0].contains("▶ 4x"));
 }
@@ -285,7 +286,7 @@ fn a_prompt_and_an_error_are_shown_in_the_last_line() {
 #[test]
 fn at_the_end_of_a_session_the_last_events_fill_the_timeline() {
     let mut player = player(500);
-    player.key(PlayerKey::End);
+    player.handle_key(PlayerKey::End);
     fulfil_requests(&mut player);
     let frame = frame(&mut player, 100, 12);
     assert!(frame[10].contains(" 499 "), "{}", frame.join("\n"));
@@ -297,11 +298,11 @@ fn escape_closes_a_message_and_never_quits_the_player() {
     let mut player = player(30);
     type_keys(&mut player, ":99\n");
     assert_eq!(player.message.as_deref(), Some("99 is past the last event, 29"));
-    player.key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Escape);
     assert!(player.message.is_none() && player.prompt.is_none() && !player.done);
     type_keys(&mut player, ":nowhere\n");
-    player.key(PlayerKey::Escape);
-    player.key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Escape);
     assert!(player.message.is_none() && !player.done);
     type_keys(&mut player, "q");
     assert!(player.done);
@@ -334,22 +335,24 @@ fn search_steps_through_matches_and_wraps_with_a_notice() {
     for (at, count) in [(5, 3), (30, 2)] {
         page[at].text = text(count);
     }
-    player.receive(News::Page(0, page));
+    player.handle_result(PlayerResponse::Page(0, page));
     type_keys(&mut player, ":5\n");
     let mut told = Vec::new();
     for key in ["/needle\n", "n", "n", "n", "n", "n", "N", "N"] {
         for c in key.chars() {
-            player.key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
+            player.handle_key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
         }
-        while let Some(want) = player.want() {
-            let Want::Search(Hunt { at, forward, .. }) = want else { panic!("{want:?}") };
+        while let Some(want) = player.next_request() {
+            let PlayerRequest::Search(WrappedSearch { at, forward, .. }) = want else {
+                panic!("{want:?}")
+            };
             let (at, wrapped) = match (at, forward) {
                 (5, true) => (30, false),
                 (30, true) => (5, true),
                 (30, false) => (5, false),
                 _ => (30, true),
             };
-            player.receive(News::Found(Some(SearchEnd { at, wrapped })));
+            player.handle_result(PlayerResponse::Found(Some(SearchEnd { at, wrapped })));
             player.view = Some((player.shown, player.at + 1, json!({})));
         }
         told.push((player.at, player.message.clone().unwrap_or_default()));
@@ -375,7 +378,7 @@ fn the_pane_scrolls_to_the_current_match() {
     let mut player = player(3);
     let mut page = rows(0, 3);
     page[0].text = format!("{}needle", "line\n".repeat(80));
-    player.receive(News::Page(0, page));
+    player.handle_result(PlayerResponse::Page(0, page));
     assert!(!frame(&mut player, 100, 14).join("\n").contains("needle"));
     type_keys(&mut player, "/needle\n");
     let frame = frame(&mut player, 100, 14).join("\n");
@@ -392,13 +395,13 @@ fn a_tool_call_and_its_result_are_shown_together() {
     (page[1].text, page[1].link) = ("lost call".to_owned(), link("d"));
     page[2].text = "two trains".to_owned();
     page[2].link = Some(CallLink::Result("c".to_owned()));
-    player.receive(News::Page(0, page));
+    player.handle_result(PlayerResponse::Page(0, page));
     let call = frame(&mut player, 120, 24).join("\n");
     assert!(call.contains("Result at 2, took 2.0 s") && call.contains("↳ two trains"), "{call}");
-    player.key(PlayerKey::Down);
+    player.handle_key(PlayerKey::Down);
     let lost = frame(&mut player, 120, 24).join("\n");
     assert!(lost.contains("no result was recorded"), "{lost}");
-    player.key(PlayerKey::Down);
+    player.handle_key(PlayerKey::Down);
     let result = frame(&mut player, 120, 24).join("\n");
     assert!(result.contains("answers the call at 0, took 2.0 s"), "{result}");
     assert_eq!(result.matches("find  to: Ghent").count(), 1, "below the head: {result}");
@@ -410,26 +413,26 @@ fn new_events_are_shown_on_arrival_and_playback_continues() {
     let mut player = player(199);
     type_keys(&mut player, "Gf");
     assert!(player.follows && player.at == 198);
-    player.arrived((199..203).map(event).collect());
+    player.append_rows((199..203).map(event).collect());
     fulfil_requests(&mut player);
     assert_eq!((player.to, player.at), (203, 202), "a reader at the end stays there");
     assert!((0..203).all(|at| player.row(at).is_some()), "on both pages");
-    player.arrived(vec![event(203), event(202)]);
+    player.append_rows(vec![event(203), event(202)]);
     assert_eq!((player.to, player.at), (204, 203), "an event that is known is not taken again");
     type_keys(&mut player, "g");
-    player.arrived(vec![event(204)]);
+    player.append_rows(vec![event(204)]);
     assert_eq!((player.to, player.at), (205, 0), "a reader who looks back is left there");
     type_keys(&mut player, ":203\n ");
     (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
     assert_eq!((player.at, player.playing), (204, true), "at the end it waits");
-    player.arrived(vec![event(205)]);
+    player.append_rows(vec![event(205)]);
     assert_eq!(player.at, 204, "an event has its pause");
     (0..9).for_each(|_| player.tick(Duration::from_secs(1)));
     assert_eq!((player.at, player.playing), (205, true));
     let mut empty = Player::new("trip".to_owned(), (0, 0), None);
-    empty.key(PlayerKey::Char('f'));
+    empty.handle_key(PlayerKey::Char('f'));
     assert!(frame(&mut empty, 80, 20).join("\n").contains("waiting for the first event"));
-    empty.arrived(vec![event(0)]);
+    empty.append_rows(vec![event(0)]);
     fulfil_requests(&mut empty);
     assert!(empty.row(0).is_some() && empty.start == Some(Timestamp(0)));
 }
@@ -437,13 +440,21 @@ fn new_events_are_shown_on_arrival_and_playback_continues() {
 #[test]
 fn events_that_arrive_while_their_page_is_fetched_are_kept() {
     let mut player = Player::new("trip".to_owned(), (0, 3), None);
-    assert_eq!(player.want(), Some(Want::Page(0, 3)));
-    player.arrived(vec![event(3), event(4)]);
-    player.receive(News::Page(0, rows(0, 3)));
-    assert_eq!(player.want(), Some(Want::Page(0, 5)), "the page is asked for again");
-    player.receive(News::Page(0, rows(0, 4)));
-    let wants: Vec<Option<Want>> = (0..2).map(|_| player.want()).collect();
-    assert_eq!(wants, [Some(Want::View(ShownView::Index, 1)), None], "a short page is given up");
+    assert_eq!(player.next_request(), Some(PlayerRequest::Page(0, 3)));
+    player.append_rows(vec![event(3), event(4)]);
+    player.handle_result(PlayerResponse::Page(0, rows(0, 3)));
+    assert_eq!(
+        player.next_request(),
+        Some(PlayerRequest::Page(0, 5)),
+        "the page is asked for again"
+    );
+    player.handle_result(PlayerResponse::Page(0, rows(0, 4)));
+    let wants: Vec<Option<PlayerRequest>> = (0..2).map(|_| player.next_request()).collect();
+    assert_eq!(
+        wants,
+        [Some(PlayerRequest::View(ShownView::Index, 1)), None],
+        "a short page is given up"
+    );
 }
 
 #[test]
@@ -451,8 +462,12 @@ fn control_sequences_in_recorded_text_are_removed_and_tabs_expanded() {
     let bad = "a\u{9b}31m\u{202e}\u{1b}[2J\tb";
     let mut player = Player::new("trip".to_owned(), (0, 1), None);
     let row = EventRow { text: bad.to_owned(), kind: bad.to_owned(), ..event(0) };
-    player.receive(News::Page(0, vec![row]));
-    player.receive(News::View(ShownView::Index, 1, json!({"goal": bad, "next": [bad]})));
+    player.handle_result(PlayerResponse::Page(0, vec![row]));
+    player.handle_result(PlayerResponse::View(
+        ShownView::Index,
+        1,
+        json!({"goal": bad, "next": [bad]}),
+    ));
     player.message = Some(bad.to_owned());
     let all = frame(&mut player, 160, 40).join("\n");
     let steers = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
@@ -470,12 +485,12 @@ fn a_pane_is_enlarged_and_restored() {
         ('z', "the session as of 1", "event number 0"),
         ('z', "timeline", "nothing"),
     ] {
-        player.key(PlayerKey::Char(key));
+        player.handle_key(PlayerKey::Char(key));
         let text = frame(&mut player);
         assert!(text.contains(shown) && !text.contains(gone), "{text}");
     }
-    player.key(PlayerKey::Char('z'));
-    player.key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Char('z'));
+    player.handle_key(PlayerKey::Escape);
     assert!(frame(&mut player).contains("timeline"));
 }
 
@@ -484,24 +499,24 @@ fn a_type_filter_limits_the_events_shown_and_stepped_through() {
     let mut player = player(450);
     type_keys(&mut player, "ttool\n");
     assert_eq!(player.at, 2, "the first of that type");
-    player.key(PlayerKey::Down);
+    player.handle_key(PlayerKey::Down);
     assert_eq!(player.at, 5);
-    player.key(PlayerKey::PageDown);
+    player.handle_key(PlayerKey::PageDown);
     assert_eq!(player.at, 50);
     let text = frame(&mut player, 80, 24).join("\n");
     assert!(text.contains("only tool") && text.contains("agent.tool_use"), "{text}");
     assert!(!text.contains("user.message") && !text.contains("agent.message"), "{text}");
-    player.key(PlayerKey::Up);
+    player.handle_key(PlayerKey::Up);
     assert_eq!(player.at, 47);
     // Beyond the loaded events it continues once they are loaded.
     for _ in 0..60 {
-        player.key(PlayerKey::PageDown);
+        player.handle_key(PlayerKey::PageDown);
         fulfil_requests(&mut player);
     }
     assert_eq!(player.at, 449);
-    player.key(PlayerKey::Down);
+    player.handle_key(PlayerKey::Down);
     assert!(player.message.as_deref().is_some_and(|text| text.contains("no event of type tool")));
-    player.key(PlayerKey::Escape);
-    player.key(PlayerKey::Up);
+    player.handle_key(PlayerKey::Escape);
+    player.handle_key(PlayerKey::Up);
     assert_eq!(player.at, 448);
 }

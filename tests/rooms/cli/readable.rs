@@ -2,12 +2,12 @@
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use sessionlog::{cli::answer_text, event::Timestamp};
+use sessionlog::{cli::format_answer, event::Timestamp};
 
 /// Renders a result on 60 columns, at noon.
 fn shown(name: &str, answer: &Value) -> String {
     let now = Timestamp::parse("2026-11-23T12:00:00Z").unwrap();
-    let text = answer_text(name, "trip", answer, 60, now).unwrap();
+    let text = format_answer(name, "trip", answer, 60, now).unwrap();
     assert!(
         text.lines().all(|line| line.chars().count() <= 60 || line.contains("sessionlog ")),
         "{text}"
@@ -16,7 +16,7 @@ fn shown(name: &str, answer: &Value) -> String {
 }
 
 #[test]
-fn an_index_has_its_sections_in_order_and_no_empty_one() {
+fn an_index_is_printed_in_order_without_empty_sections() {
     let index = json!({
         "position": 63, "goal": "why do hares sleep with open eyes", "steps_total": 12,
         "is_complete": false, "started_at": "2026-11-23T10:00:00.123456Z",
@@ -77,7 +77,7 @@ fn a_continuation_has_the_plan_as_boxes_and_results_with_their_calls() {
 }
 
 #[test]
-fn a_step_says_how_its_text_continues() {
+fn a_truncated_step_is_printed_with_the_command_for_the_rest() {
     let step = json!({"step": {
         "number": 7, "description": "long", "rejected": [], "branch_id": "b", "position": 3,
         "at": "2026-11-23T11:59:59Z", "truncated": true, "is_final": false,
@@ -188,7 +188,7 @@ fn a_difference_is_printed_in_sentences() {
 }
 
 #[test]
-fn a_history_says_what_was_left_and_what_to_start_from() {
+fn a_history_is_printed_with_unfinished_sessions_and_the_session_to_start_from() {
     let told = json!({
         "data": [
             {"id": "trip", "title": "A trip", "tail": 14, "updated_at": "2026-11-23T11:00:00Z",
@@ -209,7 +209,7 @@ fn a_history_says_what_was_left_and_what_to_start_from() {
 }
 
 #[test]
-fn a_session_says_what_is_its_own_and_what_is_damaged() {
+fn a_forked_session_is_printed_with_its_parent_and_its_damaged_ranges() {
     let told = json!({
         "id": "trip", "title": "bad \u{202e}title\u{9b}2J", "status": "idle", "tail": 12345,
         "bytes": 32, "workspace": null, "created_at": "2026-11-23T11:00:00.5Z",
@@ -222,8 +222,8 @@ fn a_session_says_what_is_its_own_and_what_is_damaged() {
 }
 
 #[test]
-fn an_answer_of_another_name_has_no_text() {
-    assert_eq!(answer_text("nothing", "trip", &json!({}), 60, Timestamp(0)), None);
+fn an_answer_of_unknown_name_is_not_formatted() {
+    assert_eq!(format_answer("nothing", "trip", &json!({}), 60, Timestamp(0)), None);
 }
 
 #[test]

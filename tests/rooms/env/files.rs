@@ -2,7 +2,7 @@
 
 use std::{io, io::Write as _, path::PathBuf};
 
-use sessionlog::env::files::{append, create, list, look, open, read, read_text, remove};
+use sessionlog::env::files::{append, create, list, open, path_info, read, read_text, remove};
 
 #[test]
 fn an_output_file_appears_complete_or_not_at_all() {
@@ -16,7 +16,7 @@ fn an_output_file_appears_complete_or_not_at_all() {
     output.write_all(b"whole\n").expect("written");
     output.finish().expect("finished");
     assert_eq!(read_text(&path, 100).expect("read"), "whole\n");
-    let found = look(&path).expect("looked").expect("there");
+    let found = path_info(&path).expect("looked").expect("there");
     assert_eq!((found.mode, found.bytes, found.is_dir), (0o600, 6, false));
 }
 
@@ -32,5 +32,5 @@ fn a_file_larger_than_the_requested_maximum_is_rejected() {
     assert!(open(home.path()).is_err_and(|e| e.kind() == io::ErrorKind::IsADirectory));
     remove(&path).expect("removed");
     remove(&path).expect("an absent file is success");
-    assert_eq!(look(&path).expect("looked"), None);
+    assert_eq!(path_info(&path).expect("looked"), None);
 }

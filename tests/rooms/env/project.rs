@@ -7,7 +7,7 @@ use sessionlog::env::{files, project::Project};
 #[test]
 fn a_project_is_the_nearest_repository_or_the_directory_itself() {
     let place = tempfile::tempdir().expect("a directory");
-    let top = files::canonical(place.path()).expect("a path");
+    let top = files::canonicalize(place.path()).expect("a path");
     for name in ["home/.git", "home/repo/.git", "home/repo/a/b", "home/plain/sub"] {
         files::create_dir(&top.join(name)).expect("a directory");
     }
@@ -49,7 +49,7 @@ fn create_worktree(top: &Path, repository: &str, worktree: &str) -> [PathBuf; 2]
 #[test]
 fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
     let place = tempfile::tempdir().expect("a directory");
-    let top = files::canonical(place.path()).expect("a path");
+    let top = files::canonicalize(place.path()).expect("a path");
     for (number, (repository, worktree)) in
         [("app", "app/.claude/worktrees/noble"), ("app", "elsewhere")].into_iter().enumerate()
     {
@@ -58,7 +58,10 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
         for (at, same) in [("", ""), ("src/deep", "src/deep")] {
             let found = Project::from_directory(&tree.join(at), None);
             assert_eq!(found.workspace(), main.display().to_string(), "{worktree}/{at}");
-            assert_eq!(found.place(), main.join(same).components().collect::<PathBuf>());
+            assert_eq!(
+                found.main_checkout_directory(),
+                main.join(same).components().collect::<PathBuf>()
+            );
             assert_eq!(
                 (found.directory, found.worktree),
                 (tree.join(at).components().collect(), Some(tree.clone()))
@@ -81,7 +84,7 @@ fn a_linked_worktree_belongs_to_the_project_of_its_main_checkout() {
 #[test]
 fn a_worktree_not_listed_by_its_repository_is_its_own_project() {
     let place = tempfile::tempdir().expect("a directory");
-    let top = files::canonical(place.path()).expect("a path");
+    let top = files::canonicalize(place.path()).expect("a path");
     let [main, _] = create_worktree(&top, "bank", "bank-noble");
     // A foreign directory whose file names the worktree of another one, and others that name
     // something other than a worktree.

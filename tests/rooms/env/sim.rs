@@ -312,7 +312,7 @@ fn read_only_handles_reject_writes_and_invalid_paths_are_rejected() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn two_runs_with_one_seed_are_equal() {
     let run = |seed| {
         let (sim, storage, file) = create_old_file(seed);
         for number in 0_u64..20 {

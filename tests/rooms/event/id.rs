@@ -8,13 +8,13 @@ use sessionlog::event::{
 fn the_digest_of_a_request_depends_on_its_key_and_content() {
     let digest = |key: &str, call: &str| {
         let key = BatchKey::new(key).expect("a key");
-        key.of_call(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
+        key.with_request_digest(|to| to.write_all(call.as_bytes())).expect("it is written").digest()
     };
     let (known, other) = (digest("a", "x"), digest("b", "x"));
     assert_ne!(known[8..], other[8..], "without the key nothing is learned of the call");
-    assert_eq!(BatchKey::retries(known, digest("a", "x")), Some(true));
-    assert_eq!(BatchKey::retries(known, digest("a", "y")), Some(false));
-    assert_eq!(BatchKey::retries(known, other), None);
+    assert_eq!(BatchKey::is_retry(known, digest("a", "x")), Some(true));
+    assert_eq!(BatchKey::is_retry(known, digest("a", "y")), Some(false));
+    assert_eq!(BatchKey::is_retry(known, other), None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Size of JSON texts, and length of strings.
 
 use sessionlog::event::{
-    json::{Weight, list, string_len, tree, weigh},
+    json::{JsonSize, check, check_levels, measure, string_len},
     limits::{JSON_DEPTH_MAX, JSON_VALUES_MAX},
 };
 
@@ -20,15 +20,15 @@ fn values_and_nesting_levels_are_counted_without_member_names() {
         ("::::[\"", 2, 1),
         ("]]]][", 1, 1),
     ] {
-        assert_eq!(weigh(text.as_bytes(), usize::MAX), Weight { values, depth }, "{text}");
+        assert_eq!(measure(text.as_bytes(), usize::MAX), JsonSize { values, depth }, "{text}");
     }
 }
 
 #[test]
-fn only_parsed_levels_count_where_the_rest_stays_raw_text() {
+fn values_below_the_parsed_nesting_levels_are_not_counted() {
     let text = r#"[[1,2,3],{"a":[4,5],"b":6}]"#;
     for (levels, values) in [(0, 1), (1, 3), (2, 8), (3, 10), (usize::MAX, 10)] {
-        assert_eq!(weigh(text.as_bytes(), levels).values, values, "{levels}");
+        assert_eq!(measure(text.as_bytes(), levels).values, values, "{levels}");
     }
 }
 
@@ -37,12 +37,16 @@ fn a_json_text_over_a_limit_is_rejected_and_one_at_it_parses() {
     let wide = |count: usize| format!("[{}]", vec!["[]"; count - 1].join(","));
     let named = |count: usize| format!("{{{}}}", vec!["\"a\":0"; count - 1].join(","));
     for make in [wide, named] {
-        assert!(tree(&make(JSON_VALUES_MAX)).is_some());
-        assert!(tree(&make(JSON_VALUES_MAX + 1)).is_none());
+        assert!(check(&make(JSON_VALUES_MAX)).is_some());
+        assert!(check(&make(JSON_VALUES_MAX + 1)).is_none());
     }
     let inner = format!("[{}]", wide(JSON_VALUES_MAX + 1));
-    assert!(tree(&inner).is_none() && list(&inner, 1).is_some() && list(&inner, 2).is_none());
-    let deep = |levels: usize| weigh("[".repeat(levels).as_bytes(), usize::MAX).fits();
+    assert!(
+        check(&inner).is_none()
+            && check_levels(&inner, 1).is_some()
+            && check_levels(&inner, 2).is_none()
+    );
+    let deep = |levels: usize| measure("[".repeat(levels).as_bytes(), usize::MAX).is_small();
     assert!(deep(JSON_DEPTH_MAX) && !deep(JSON_DEPTH_MAX + 1));
 }
 

@@ -1,6 +1,6 @@
 //! Cost of texts in a response.
 
-use sessionlog::harness::{Cut, fit, json_bytes};
+use sessionlog::harness::{ShortenedText, fit, json_bytes};
 
 #[test]
 fn the_cost_of_a_text_is_its_length_as_json() {
@@ -19,5 +19,5 @@ fn a_fitted_text_costs_no_more_than_its_budget() {
         assert!(cut.truncated && cut.text.ends_with('…'));
         assert!(json_bytes(&cut.text) <= max, "{max}: {:?}", cut.text);
     }
-    assert_eq!(fit("short", 7), Cut { text: "short".to_owned(), truncated: false });
+    assert_eq!(fit("short", 7), ShortenedText { text: "short".to_owned(), truncated: false });
 }

@@ -1,19 +1,19 @@
 //! The selection under every view.
 
 use sessionlog::{
-    harness::select::{Class, Form, Item, Price, Recipe, row, select, shape},
+    harness::select::{Class, Item, ItemForm, Price, Recipe, row, select, shape},
     projection::Signature,
 };
 
 struct Bytes;
 
 impl Price for Bytes {
-    fn price(&mut self, item: &Item, form: Form) -> usize {
+    fn price(&mut self, item: &Item, form: ItemForm) -> usize {
         match form {
-            Form::Line => item.bytes.min(20),
-            Form::Short => item.bytes.min(60),
-            Form::Part(bytes) => item.bytes.min(60.max(bytes as usize)),
-            Form::Bare | Form::Squeezed | Form::Whole => item.bytes,
+            ItemForm::Line => item.bytes.min(20),
+            ItemForm::Short => item.bytes.min(60),
+            ItemForm::Part(bytes) => item.bytes.min(60.max(bytes as usize)),
+            ItemForm::Bare | ItemForm::Squeezed | ItemForm::Whole => item.bytes,
         }
     }
 }
@@ -26,16 +26,16 @@ const RECIPE: Recipe = Recipe::new(
         row(Class::Finding, 0, 500),
         row(Class::Failure, 0, 900),
         row(Class::Change, 0, 500),
-        row(Class::StepLine, 0, 10).in_order(),
+        row(Class::StepLine, 0, 10).keep_order(),
     ],
     75,
 );
 
-fn item(class: Class, place: usize, bytes: usize, worth: usize) -> Item {
-    let (recency, status) = (place.min(100), 100);
+fn item(class: Class, index: usize, bytes: usize, worth: usize) -> Item {
+    let (recency, status) = (index.min(100), 100);
     Item {
         class,
-        place,
+        index,
         bytes,
         worth,
         recency,
@@ -54,7 +54,7 @@ fn indispensable_items_come_first_and_whole_and_the_rest_by_worth() {
     let made = select(&items, &RECIPE, 200, &mut Bytes);
     let order: Vec<_> = made.chosen.iter().map(|one| one.item.class).take(2).collect();
     assert_eq!(order, [Class::Task, Class::Gap]);
-    assert_eq!(made.places(Class::Finding).last(), Some(&(8, Form::Whole)));
+    assert_eq!(made.indexes(Class::Finding).last(), Some(&(8, ItemForm::Whole)));
     assert!(made.left < 20, "the budget is spent: {made:?}");
     assert!(!made.is_cut);
     let spent: usize = made.chosen.iter().map(|one| one.cost).sum();
@@ -67,25 +67,25 @@ fn too_many_indispensable_items_are_cut_to_lines_and_the_first_expanded() {
     items.extend((0..6).map(|at| item(Class::Instruction, at, 100, 0)));
     let made = select(&items, &RECIPE, 240, &mut Bytes);
     assert!(made.is_cut);
-    assert_eq!(made.places(Class::Instruction).len(), 6, "{made:?}");
-    assert_eq!(made.places(Class::Gap).len(), 1, "others have a quarter");
+    assert_eq!(made.indexes(Class::Instruction).len(), 6, "{made:?}");
+    assert_eq!(made.indexes(Class::Gap).len(), 1, "others have a quarter");
     let task = made.chosen.first().expect("the task");
-    assert!(task.form > Form::Line, "{made:?}");
+    assert!(task.form > ItemForm::Line, "{made:?}");
     let tight = select(&items, &RECIPE, 80, &mut Bytes);
-    let kept: Vec<usize> = tight.places(Class::Instruction).iter().map(|(at, _)| *at).collect();
+    let kept: Vec<usize> = tight.indexes(Class::Instruction).iter().map(|(at, _)| *at).collect();
     assert_eq!(kept, [4, 5], "the newest stay");
 }
 
 #[test]
 fn a_repeat_is_worth_half_and_needs_the_same_names() {
-    let signed = |place, words, names| Item {
+    let signed = |index, words, names| Item {
         signature: Some(Signature::new(words, names)),
-        ..item(Class::Finding, place, 20, 500)
+        ..item(Class::Finding, index, 20, 500)
     };
     let plain = item(Class::Finding, 3, 20, 300);
     let items = [signed(0, 0b111, 0b1), signed(1, 0b111, 0b1), signed(2, 0b111, 0b10), plain];
     let made = select(&items, &RECIPE, 60, &mut Bytes);
-    let places: Vec<usize> = made.places(Class::Finding).iter().map(|(at, _)| *at).collect();
+    let places: Vec<usize> = made.indexes(Class::Finding).iter().map(|(at, _)| *at).collect();
     assert!(places.contains(&2) && places.contains(&3), "{places:?}");
     assert_eq!(places.len(), 3);
 }
@@ -95,7 +95,7 @@ fn the_newest_step_lines_are_selected_without_gaps() {
     let mut items: Vec<Item> = (0..9).map(|at| item(Class::StepLine, at, 20, 500)).collect();
     items.push(item(Class::Gap, 0, 20, 900));
     let made = select(&items, &RECIPE, 90, &mut Bytes);
-    let places: Vec<usize> = made.places(Class::StepLine).iter().map(|(at, _)| *at).collect();
+    let places: Vec<usize> = made.indexes(Class::StepLine).iter().map(|(at, _)| *at).collect();
     assert_eq!(places, [6, 7, 8]);
 }
 
@@ -113,7 +113,7 @@ fn step_lines_are_all_kept_and_expanded_last() {
     const SHAPED: Recipe = Recipe {
         rows: &[
             shape(Class::Task, 1, 0),
-            shape(Class::StepLine, 3, 10).in_order().grows_last(),
+            shape(Class::StepLine, 3, 10).keep_order().grow_last(),
             row(Class::Finding, 0, 500),
         ],
         ..RECIPE
@@ -122,12 +122,12 @@ fn step_lines_are_all_kept_and_expanded_last() {
     items.extend((0..5).map(|at| item(Class::StepLine, at, 60, 100)));
     items.extend((0..9).map(|at| item(Class::Finding, at, 20, 900)));
     let made = select(&items, &SHAPED, 200, &mut Bytes);
-    let lines = [(2, Form::Line), (3, Form::Line), (4, Form::Line)];
-    assert_eq!(made.places(Class::StepLine), lines, "{made:?}");
-    assert_eq!(made.places(Class::Task), [(0, Form::Whole)]);
-    assert_eq!(made.places(Class::Finding).len(), 4, "what the shape and the task leave");
+    let lines = [(2, ItemForm::Line), (3, ItemForm::Line), (4, ItemForm::Line)];
+    assert_eq!(made.indexes(Class::StepLine), lines, "{made:?}");
+    assert_eq!(made.indexes(Class::Task), [(0, ItemForm::Whole)]);
+    assert_eq!(made.indexes(Class::Finding).len(), 4, "what the shape and the task leave");
     let tight = select(&items, &SHAPED, 60, &mut Bytes);
-    assert_eq!(tight.places(Class::StepLine).len(), 2);
+    assert_eq!(tight.indexes(Class::StepLine).len(), 2);
     assert!(tight.is_cut);
 }
 
@@ -145,11 +145,11 @@ fn the_newest_messages_come_whole_before_higher_scored_items() {
     items.extend((0..20).map(|at| item(Class::Finding, at, 20, 900)));
     items.push(Item { inside, ..item(Class::Finding, 20, 20, 999) });
     let made = select(&items, &TALK, 300, &mut Bytes);
-    assert!(made.places(Class::Result).contains(&(3, Form::Whole)), "{made:?}");
-    assert!(made.places(Class::Finding).len() >= 5, "half is left to others: {made:?}");
+    assert!(made.indexes(Class::Result).contains(&(3, ItemForm::Whole)), "{made:?}");
+    assert!(made.indexes(Class::Finding).len() >= 5, "half is left to others: {made:?}");
     let rest = select(&items[..4], &TALK, 1_000, &mut Bytes);
-    assert_eq!(rest.places(Class::Result).len(), 4, "and all of what others leave");
-    assert!(rest.places(Class::Result).iter().all(|(_, form)| *form == Form::Whole));
+    assert_eq!(rest.indexes(Class::Result).len(), 4, "and all of what others leave");
+    assert!(rest.indexes(Class::Result).iter().all(|(_, form)| *form == ItemForm::Whole));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn the_remaining_budget_is_spent_on_longer_forms() {
     let items = [item(Class::Failure, 0, 300, 900), item(Class::Change, 0, 300, 100)];
     let made = select(&items, &RECIPE, 340, &mut Bytes);
     let forms: Vec<_> = made.chosen.iter().map(|one| (one.item.class, one.form)).collect();
-    assert_eq!(forms, [(Class::Failure, Form::Short), (Class::Change, Form::Short)]);
+    assert_eq!(forms, [(Class::Failure, ItemForm::Short), (Class::Change, ItemForm::Short)]);
     let made = select(&items, &RECIPE, 400, &mut Bytes);
-    assert_eq!(made.chosen.first().map(|one| one.form), Some(Form::Whole));
+    assert_eq!(made.chosen.first().map(|one| one.form), Some(ItemForm::Whole));
 }

@@ -22,7 +22,7 @@ fn a_tokenizer_matches_the_counts_its_vendor_published() {
 fn a_prefix_stays_within_its_token_budget_and_uses_most_of_it() {
     let text = "a few words, é, 👨‍👩‍👧, 12345 and {\"json\": [1, 2]}\n".repeat(200);
     for max in [0, 1, 2, 7, 100, 1_000, 100_000] {
-        let cut = Tokenizer::O200k.beginning(&text, max);
+        let cut = Tokenizer::O200k.prefix_within(&text, max);
         let count = Tokenizer::O200k.count(cut);
         assert!(count <= max && text.starts_with(cut), "{max}: {count}");
         assert!(cut.len() == text.len() || count + 6 >= max, "{max}: {count}");

@@ -1,25 +1,29 @@
 //! Parsing of transforms.
 
-use sessionlog::harness::{Compress, Filter, Transform};
+use sessionlog::harness::{Compression, Transform, UnitFilter};
 
 #[test]
 fn a_transform_with_unknown_name_or_parameters_is_rejected() {
-    let all = Compress { whitespace: true, comments: true, elide: Some(100), keep: 3 };
-    let none = Compress { whitespace: false, comments: false, elide: None, keep: 3 };
+    let all = Compression { whitespace: true, comments: true, elide: Some(100), keep: 3 };
+    let none = Compression { whitespace: false, comments: false, elide: None, keep: 3 };
     let types = vec!["a.b".to_owned(), "c.*".to_owned()];
     for (text, expected) in [
         ("compress", Transform::Compress(all)),
-        ("compress:keep=1", Transform::Compress(Compress { keep: 1, ..all })),
-        ("compress:whitespace", Transform::Compress(Compress { whitespace: true, ..none })),
-        ("compress:elide,tokens=7", Transform::Compress(Compress { elide: Some(7), ..none })),
-        ("filter", Transform::Filter(Filter { duplicates: true, ..Filter::default() })),
+        ("compress:keep=1", Transform::Compress(Compression { keep: 1, ..all })),
+        ("compress:whitespace", Transform::Compress(Compression { whitespace: true, ..none })),
+        ("compress:elide,tokens=7", Transform::Compress(Compression { elide: Some(7), ..none })),
+        ("filter", Transform::Filter(UnitFilter { duplicates: true, ..UnitFilter::default() })),
         (
             "filter:types=a.b|c.*",
-            Transform::Filter(Filter { types: types.clone(), ..Filter::default() }),
+            Transform::Filter(UnitFilter { types: types.clone(), ..UnitFilter::default() }),
         ),
         (
             "filter:drop=a.b|c.*,duplicates",
-            Transform::Filter(Filter { drop: types, duplicates: true, ..Filter::default() }),
+            Transform::Filter(UnitFilter {
+                drop: types,
+                duplicates: true,
+                ..UnitFilter::default()
+            }),
         ),
         ("reorder", Transform::Reorder { slack: 25 }),
         ("reorder:slack=50", Transform::Reorder { slack: 50 }),

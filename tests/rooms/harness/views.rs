@@ -8,7 +8,7 @@ use std::{
 use crate::event;
 use sessionlog::{
     api::{
-        cursor::{Cursor, List},
+        cursor::{PageCursor, ViewList},
         research::PatternOut,
         step::{StepLine, StepOfView},
     },
@@ -116,8 +116,8 @@ fn paging_returns_each_step_source_gap_and_rejection_once() {
         let index = first.steps.iter().flatten();
         let mut numbers: Vec<u64> = index.rev().map(|line| line.number).collect();
         let mut next = cursor("steps");
-        while let Some(Cursor::List { before, .. }) = next {
-            let page = list_page(research, List::Steps, before, budget);
+        while let Some(PageCursor::List { before, .. }) = next {
+            let page = list_page(research, ViewList::Steps, before, budget);
             let (lines, more) = (page.steps, page.next_cursor);
             numbers.extend(lines.iter().rev().map(|line| line.number));
             next = more;
@@ -128,8 +128,8 @@ fn paging_returns_each_step_source_gap_and_rejection_once() {
         let shown = first.sources.iter().flatten();
         let mut urls: BTreeSet<String> = shown.map(|line| line.url.clone()).collect();
         let mut next = cursor("sources");
-        while let Some(Cursor::List { before, .. }) = next {
-            let page = list_page(research, List::Sources, before, budget);
+        while let Some(PageCursor::List { before, .. }) = next {
+            let page = list_page(research, ViewList::Sources, before, budget);
             let (lines, more) = (page.sources, page.next_cursor);
             urls.extend(lines.into_iter().map(|line| line.url));
             next = more;
@@ -139,8 +139,8 @@ fn paging_returns_each_step_source_gap_and_rejection_once() {
 
         let mut gaps: BTreeSet<String> = first.gaps.iter().map(|line| line.id.clone()).collect();
         let mut next = cursor("gaps");
-        while let Some(Cursor::List { before, .. }) = next {
-            let page = list_page(research, List::Gaps, before, budget);
+        while let Some(PageCursor::List { before, .. }) = next {
+            let page = list_page(research, ViewList::Gaps, before, budget);
             let (lines, more) = (page.gaps, page.next_cursor);
             gaps.extend(lines.into_iter().map(|line| line.id));
             next = more;
@@ -148,8 +148,8 @@ fn paging_returns_each_step_source_gap_and_rejection_once() {
         let shown = first.rejected.iter().map(|line| line.text.clone());
         let mut rejected: BTreeSet<String> = shown.collect();
         let mut next = cursor("rejected");
-        while let Some(Cursor::List { before, .. }) = next {
-            let page = list_page(research, List::Rejected, before, budget);
+        while let Some(PageCursor::List { before, .. }) = next {
+            let page = list_page(research, ViewList::Rejected, before, budget);
             let (lines, more) = (page.rejected, page.next_cursor);
             rejected.extend(lines.into_iter().map(|line| line.text));
             next = more;
@@ -162,10 +162,11 @@ fn paging_returns_each_step_source_gap_and_rejection_once() {
 fn steps_appended_between_pages_do_not_change_the_paging() {
     let (before, after) = (session(100), session(120));
     let first = overview(&before, false, 3_000);
-    let Some(Cursor::List { before: from, .. }) = first.shown.cursors.get("steps").copied() else {
+    let Some(PageCursor::List { before: from, .. }) = first.shown.cursors.get("steps").copied()
+    else {
         panic!("100 steps do not fit 3 kB")
     };
-    let page = |facts: &Facts| list_page(&facts.research, List::Steps, from, 3_000);
+    let page = |facts: &Facts| list_page(&facts.research, ViewList::Steps, from, 3_000);
     assert_eq!(page(&before), page(&after));
 }
 

@@ -3,19 +3,19 @@
 use serde_json::json;
 use sessionlog::{
     event::Timestamp,
-    hook::{Admission, Gate, Who},
+    hook::{Admission, RecordingGate, WorkSession},
 };
 
 /// Maximum pauses that are kept.
 const PAUSES_MAX: usize = 256;
 
-fn gate(exclude: &str) -> Gate {
-    Gate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
+fn gate(exclude: &str) -> RecordingGate {
+    RecordingGate::new(true, exclude, Some("/home/ada".into()), None).expect("globs")
 }
 
 /// Returns true if no work in a directory is recorded.
-fn excludes(gate: &Gate, directory: &str) -> bool {
-    gate.withholds(Some(&json!({})), Some(directory))
+fn excludes(gate: &RecordingGate, directory: &str) -> bool {
+    gate.excludes_call(Some(&json!({})), Some(directory))
 }
 
 #[test]
@@ -41,11 +41,11 @@ fn a_glob_excludes_matching_paths_and_everything_below_them() {
     ] {
         assert_eq!(excludes(&gate(glob), path), expected, "{glob} {path}");
     }
-    assert!(Gate::new(true, "~/x", None, None).is_err());
+    assert!(RecordingGate::new(true, "~/x", None, None).is_err());
 }
 
 #[test]
-fn a_call_that_names_an_excluded_path_is_withheld() {
+fn a_call_with_an_excluded_path_is_not_recorded() {
     let gate = gate("~/secret, *.pem");
     for (input, directory, expected) in [
         (json!({ "file_path": "/home/ada/secret/a" }), "/w", true),
@@ -63,16 +63,20 @@ fn a_call_that_names_an_excluded_path_is_withheld() {
         (json!({ "command": "cat ../secret/a" }), "/home/ada/p", true),
         (json!({}), "/w", false),
     ] {
-        assert_eq!(gate.withholds(Some(&input), Some(directory)), expected, "{input} {directory}");
+        assert_eq!(
+            gate.excludes_call(Some(&input), Some(directory)),
+            expected,
+            "{input} {directory}"
+        );
     }
 }
 
 #[test]
-fn a_readmitted_session_reports_its_gap_once() {
+fn an_unpaused_session_reports_the_pause_once() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("state/paused.json");
-    let gate = Gate::new(true, "", None, Some(file.clone())).expect("no glob");
-    let (who, other) = (Who::new("s", ["/w/a"]), Who::new("t", ["/w/ab"]));
+    let gate = RecordingGate::new(true, "", None, Some(file.clone())).expect("no glob");
+    let (who, other) = (WorkSession::new("s", ["/w/a"]), WorkSession::new("t", ["/w/ab"]));
     let at = Timestamp;
     assert_eq!(gate.admit(&who, at(5)), Admission::Admitted(None));
     gate.pause(Some("/w/a".into()), at(10), Some(at(40))).expect("paused");
@@ -82,10 +86,10 @@ fn a_readmitted_session_reports_its_gap_once() {
     let Admission::Admitted(Some(gap)) = gate.admit(&who, at(35)) else { panic!("no gap") };
     assert_eq!((gap.from(), gap.to()), (at(10), Some(at(30))));
     assert_eq!(gate.admit(&who, at(36)), Admission::Admitted(None));
-    let past = gate.past(&who);
+    let past = gate.transcript_filter(&who);
     let read = [9, 10, 25, 32, 35].map(|micros| past(Some(at(micros)), None));
     assert_eq!(read, [true, false, false, true, true]);
-    assert!(!past(None, None) && gate.past(&other)(None, None));
+    assert!(!past(None, None) && gate.transcript_filter(&other)(None, None));
     std::fs::write(&file, "[").expect("written");
     assert_eq!(gate.admit(&other, at(50)), Admission::Refused, "it cannot tell");
 }
@@ -94,12 +98,12 @@ fn a_readmitted_session_reports_its_gap_once() {
 fn the_list_of_pauses_is_bounded_and_keeps_the_active_ones() {
     let place = tempfile::tempdir().expect("a directory");
     let file = place.path().join("paused.json");
-    let gate = Gate::new(false, "", None, Some(file)).expect("no glob");
+    let gate = RecordingGate::new(false, "", None, Some(file)).expect("no glob");
     gate.pause(Some("/w".into()), Timestamp(0), None).expect("paused");
     for session in 0..PAUSES_MAX + 5 {
-        let who = Who::new(&session.to_string(), []);
+        let who = WorkSession::new(&session.to_string(), []);
         assert_eq!(gate.admit(&who, Timestamp(1)), Admission::Refused);
     }
-    assert_eq!(gate.pauses().expect("a list").len(), PAUSES_MAX);
-    assert_eq!(gate.lasting(Timestamp(9)).expect("a list").len(), 1);
+    assert_eq!(gate.read_pauses().expect("a list").len(), PAUSES_MAX);
+    assert_eq!(gate.active_pauses(Timestamp(9)).expect("a list").len(), 1);
 }

@@ -2,18 +2,19 @@
 
 use serde_json::{Value, json};
 use sessionlog::hook::install::{
-    AgentProgram, Command, Holds, PlanError, diff, folded, with_us, without_us,
+    AgentProgram, EntryKind, InstalledCommand, PlanError, add_entries, diff, fold_equal_blocks,
+    remove_entries,
 };
 
-fn command(program: &str, arguments: &[&str]) -> Command {
+fn command(program: &str, arguments: &[&str]) -> InstalledCommand {
     let arguments = arguments.iter().map(|word| (*word).to_owned()).collect();
-    Command { program: program.to_owned(), arguments, allows_reads: false }
+    InstalledCommand { program: program.to_owned(), arguments, allows_reads: false }
 }
 
 #[test]
 fn hooks_of_the_user_are_kept_and_ours_replaced_or_removed() {
     let with = |text: &str, program: &str| {
-        with_us(Some(text), Holds::Hooks, AgentProgram::ClaudeCode, &command(program, &[]))
+        add_entries(Some(text), EntryKind::Hooks, AgentProgram::ClaudeCode, &command(program, &[]))
             .expect("JSON")
     };
     let stop = |text: &str| {
@@ -55,7 +56,7 @@ fn hooks_of_the_user_are_kept_and_ours_replaced_or_removed() {
         assert_eq!(with(&made, "/b/sessionlog"), made, "twice is once");
         let moved = with(&made, "/c/sessionlog");
         assert_eq!(with(&moved, "/b/sessionlog"), made);
-        let gone = without_us(&made, Holds::Hooks).expect("JSON");
+        let gone = remove_entries(&made, EntryKind::Hooks).expect("JSON");
         assert_eq!(stop(&gone), left, "{gone}");
         assert!(gone.ends_with("\"x\": 1}") && !gone.contains("SessionStart"), "{gone}");
     }
@@ -65,21 +66,24 @@ fn hooks_of_the_user_are_kept_and_ours_replaced_or_removed() {
 fn replacing_our_server_entry_keeps_members_the_user_added() {
     let command = command("/b/sessionlog", &[]);
     let text = r#"{"mcpServers": {"sessionlog": {"command": "old", "env": {"A": "1"}}}}"#;
-    let made =
-        with_us(Some(text), Holds::Servers, AgentProgram::ClaudeCode, &command).expect("JSON");
+    let made = add_entries(Some(text), EntryKind::Servers, AgentProgram::ClaudeCode, &command)
+        .expect("JSON");
     let read: Value = serde_json::from_str(&made).expect("JSON");
     let server = &read["mcpServers"]["sessionlog"];
     assert_eq!((&server["command"], &server["env"]["A"]), (&json!("/b/sessionlog"), &json!("1")));
-    assert_eq!(with_us(Some(&made), Holds::Servers, AgentProgram::ClaudeCode, &command), Ok(made));
+    assert_eq!(
+        add_entries(Some(&made), EntryKind::Servers, AgentProgram::ClaudeCode, &command),
+        Ok(made)
+    );
 }
 
 /// Adds our server to a TOML text.
 fn set_server(text: &str, program: &str, words: &[&str]) -> Result<String, PlanError> {
-    with_us(Some(text), Holds::ServersToml, AgentProgram::Codex, &command(program, words))
+    add_entries(Some(text), EntryKind::ServersToml, AgentProgram::Codex, &command(program, words))
 }
 
 fn remove_server(text: &str) -> Result<String, PlanError> {
-    without_us(text, Holds::ServersToml)
+    remove_entries(text, EntryKind::ServersToml)
 }
 
 #[test]
@@ -124,11 +128,11 @@ fn equal_diff_blocks_are_shown_once() {
     let last = one("C").replace("],", "]");
     let diff = format!("@@ line 1 @@\n+{{\n{}{}{last}+}}\n", one("A"), one("B"));
     let expected = format!("@@ line 1 @@\n+{{\n{}  (the same in 2 more: B, C)\n+}}\n", one("A"));
-    assert_eq!(folded(&diff), expected);
+    assert_eq!(fold_equal_blocks(&diff), expected);
     let place = |line: usize| format!("@@ line {line} @@\n-a\n+b\n");
     let diff = format!("{}{}@@ line 9 @@\n-c\n", place(1), place(5));
     let expected = format!("{}  (the same in 1 more: line 5)\n@@ line 9 @@\n-c\n", place(1));
-    assert_eq!(folded(&diff), expected);
+    assert_eq!(fold_equal_blocks(&diff), expected);
 }
 
 #[test]

@@ -4,20 +4,20 @@ use serde_json::value::RawValue;
 
 use sessionlog::{
     event::SessionId,
-    import::{Chat, Conversation, Draft, Members, to_chat},
+    import::{ChatFormat, ConversationIds, EventDraft, JsonMembers, to_chat},
 };
 
 fn raw(text: &str) -> Box<RawValue> {
     serde_json::from_str(text).expect("JSON")
 }
 
-fn drafts(messages: &[&str]) -> Vec<Draft> {
-    let mut conversation = Conversation::new();
-    messages.iter().flat_map(|text| conversation.message(&raw(text))).collect()
+fn drafts(messages: &[&str]) -> Vec<EventDraft> {
+    let mut conversation = ConversationIds::new();
+    messages.iter().flat_map(|text| conversation.add_message(&raw(text))).collect()
 }
 
-fn kinds(drafts: &[Draft]) -> Vec<String> {
-    let kind = |draft: &Draft| Members::read(&draft.text).expect("object").text("type");
+fn kinds(drafts: &[EventDraft]) -> Vec<String> {
+    let kind = |draft: &EventDraft| JsonMembers::read(&draft.text).expect("object").text("type");
     drafts.iter().map(|draft| kind(draft).expect("a type")).collect()
 }
 
@@ -48,10 +48,10 @@ fn every_message_kind_round_trips_through_its_events() {
     for (message, expected) in MESSAGES {
         let drafts = drafts(&[message]);
         assert_eq!(kinds(&drafts), *expected, "{message}");
-        let events: Vec<Members> =
-            drafts.iter().map(|draft| Members::read(&draft.text).expect("object")).collect();
+        let events: Vec<JsonMembers> =
+            drafts.iter().map(|draft| JsonMembers::read(&draft.text).expect("object")).collect();
         let session = SessionId::new("s").expect("an id");
-        let lines = to_chat(Chat::Openai, &session, &|_| None, &events);
+        let lines = to_chat(ChatFormat::Openai, &session, &|_| None, &events);
         assert_eq!(lines, [format!("{{\"id\":\"s\",\"messages\":[{message}]}}")]);
     }
 }
@@ -71,7 +71,7 @@ fn event_ids_depend_on_the_message_and_all_messages_before_it() {
 
 #[test]
 fn events_of_other_clients_become_equivalent_messages() {
-    let events: Vec<Members> = [
+    let events: Vec<JsonMembers> = [
         r#"{"type":"user.message","content":"go"}"#,
         r#"{"type":"agent.message","content":"I look"}"#,
         r#"{"type":"agent.tool_use","name":"f","input":{"a":1},"call_id":"c"}"#,
@@ -79,10 +79,10 @@ fn events_of_other_clients_become_equivalent_messages() {
         r#"{"type":"research.goal","goal":"none of theirs"}"#,
     ]
     .iter()
-    .map(|text| Members::read(text).expect("object"))
+    .map(|text| JsonMembers::read(text).expect("object"))
     .collect();
     let session = SessionId::new("s").expect("an id");
-    let lines = to_chat(Chat::Openai, &session, &|_| None, &events);
+    let lines = to_chat(ChatFormat::Openai, &session, &|_| None, &events);
     let expected = concat!(
         r#"{"id":"s","messages":[{"role":"user","content":"go"},"#,
         r#"{"role":"assistant","content":"I look","tool_calls":[{"id":"c","type":"function","#,

@@ -4,10 +4,10 @@ use std::io::Cursor;
 
 use sessionlog::{
     import::{
-        Members, Program,
-        tail::{Again, NewLines, ReadPlace, TAIL_BYTES, since},
+        JsonMembers, TranscriptProgram,
+        tail::{NewLines, ReadOffset, TAIL_BYTES, TranscriptChange, read_since},
     },
-    secrets::{Masked, Recogniser},
+    secrets::{MaskedText, Recogniser},
 };
 
 /// Maximum events of one read.
@@ -15,9 +15,15 @@ const EVENTS_MAX: usize = 500;
 const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
-fn read_new_lines(text: &str, program: Program, place: Option<&ReadPlace>) -> NewLines {
-    since(&mut Cursor::new(text.as_bytes()), program, place, &|_, _| true, &Recogniser::default())
-        .expect("memory is readable")
+fn read_new_lines(text: &str, program: TranscriptProgram, place: Option<&ReadOffset>) -> NewLines {
+    read_since(
+        &mut Cursor::new(text.as_bytes()),
+        program,
+        place,
+        &|_, _| true,
+        &Recogniser::default(),
+    )
+    .expect("memory is readable")
 }
 
 fn message_texts(tail: &NewLines) -> Vec<String> {
@@ -31,29 +37,29 @@ fn message_texts(tail: &NewLines) -> Vec<String> {
 }
 
 fn member_text(event: &str, name: &str) -> Option<String> {
-    Members::read(event).expect("an object").text(name)
+    JsonMembers::read(event).expect("an object").text(name)
 }
 
 #[test]
 fn text_and_requests_are_read_with_the_ids_of_an_import() {
-    let tail = read_new_lines(CLAUDE, Program::ClaudeCode, None);
+    let tail = read_new_lines(CLAUDE, TranscriptProgram::ClaudeCode, None);
     let museums = "I look for museums. \u{2028} ok";
     assert_eq!(message_texts(&tail), [museums, "The canteen of the museum."]);
-    assert_eq!(tail.branch.as_ref().map(Masked::as_str), Some("main"));
+    assert_eq!(tail.branch.as_ref().map(MaskedText::as_str), Some("main"));
     let ids: Vec<String> =
         tail.events.iter().filter_map(|event| member_text(event, "id")).collect();
     let requests = ids.iter().filter(|id| id.starts_with("usage-")).count();
     assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
-    let mut import = sessionlog::import::Transcript::new(Program::ClaudeCode);
+    let mut import = sessionlog::import::Transcript::new(TranscriptProgram::ClaudeCode);
     let line = |(at, text)| {
         let before = if at == 0 { "" } else { "\n" };
-        import.line(&Members::read(text).expect("an object"), text, before)
+        import.process_line(&JsonMembers::read(text).expect("an object"), text, before)
     };
     let lines = CLAUDE.lines().enumerate();
     let imported: Vec<String> = lines.flat_map(line).map(|one| one.id).collect();
     let words = ids.iter().filter(|id| id.starts_with("line-"));
     words.for_each(|id| assert!(imported.contains(id), "{id}"));
-    let tail = read_new_lines(CODEX, Program::Codex, None);
+    let tail = read_new_lines(CODEX, TranscriptProgram::Codex, None);
     assert_eq!(message_texts(&tail), ["There are three."]);
 }
 
@@ -68,7 +74,11 @@ fn a_codex_request_is_reported_once() {
         format!(r#"{{"timestamp":"2026-11-20T09:0{at}:00Z","type":"t","payload":{payload}}}"#)
             + "\n"
     };
-    let tail = read_new_lines(&(line(1, 23) + &line(2, 23) + &line(3, 46)), Program::Codex, None);
+    let tail = read_new_lines(
+        &(line(1, 23) + &line(2, 23) + &line(3, 46)),
+        TranscriptProgram::Codex,
+        None,
+    );
     assert_eq!(tail.events.len(), 2);
     let usage = r#""input_tokens_details":{"cached_tokens":5}"#;
     assert!(tail.events.iter().all(|one| one.contains(usage)), "{:?}", tail.events);
@@ -80,23 +90,27 @@ fn each_line_is_read_once_and_a_torn_one_after_it_is_complete() {
     let mut all = Vec::new();
     let mut place = None;
     for cut in (0..whole).step_by(997).chain([whole]) {
-        let tail =
-            read_new_lines(CLAUDE.get(..cut).expect("ASCII"), Program::ClaudeCode, place.as_ref());
+        let tail = read_new_lines(
+            CLAUDE.get(..cut).expect("ASCII"),
+            TranscriptProgram::ClaudeCode,
+            place.as_ref(),
+        );
         assert_eq!(tail.place.again, None, "{cut}");
         all.extend(message_texts(&tail));
         place = Some(tail.place);
     }
-    assert_eq!(all, message_texts(&read_new_lines(CLAUDE, Program::ClaudeCode, None)));
+    assert_eq!(all, message_texts(&read_new_lines(CLAUDE, TranscriptProgram::ClaudeCode, None)));
     assert_eq!(place.map(|place| place.bytes), Some(whole as u64));
 }
 
 #[test]
 fn a_truncated_or_rewritten_transcript_is_read_again_and_reported() {
-    let all = read_new_lines(CLAUDE, Program::ClaudeCode, None);
+    let all = read_new_lines(CLAUDE, TranscriptProgram::ClaudeCode, None);
     let half = CLAUDE.get(..CLAUDE.len() / 2).expect("ASCII");
     let other = "x".repeat(CLAUDE.len()) + "\n" + CLAUDE;
-    for (text, again) in [(half, Again::Shorter), (&*other, Again::Rewritten)] {
-        let tail = read_new_lines(text, Program::ClaudeCode, Some(&all.place));
+    for (text, again) in [(half, TranscriptChange::Shorter), (&*other, TranscriptChange::Rewritten)]
+    {
+        let tail = read_new_lines(text, TranscriptProgram::ClaudeCode, Some(&all.place));
         assert_eq!(tail.place.again, Some(again));
         assert_eq!(message_texts(&tail).first(), message_texts(&all).first());
     }
@@ -112,8 +126,8 @@ fn one_read_is_bounded_and_the_next_one_continues() {
     // A skipped line is reported.
     for (text, expected) in [(many, (1_200, 3)), (huge, (2, 2))] {
         let (mut place, mut count, mut readings) = (None, 0, 0);
-        while place.as_ref().is_none_or(|place: &ReadPlace| place.bytes < text.len() as u64) {
-            let tail = read_new_lines(&text, Program::ClaudeCode, place.as_ref());
+        while place.as_ref().is_none_or(|place: &ReadOffset| place.bytes < text.len() as u64) {
+            let tail = read_new_lines(&text, TranscriptProgram::ClaudeCode, place.as_ref());
             assert!(tail.events.len() <= EVENTS_MAX);
             count += tail.events.len();
             place = Some(tail.place);

@@ -4,45 +4,52 @@ use proptest::prelude::*;
 
 use sessionlog::{
     event::Origin,
-    import::{Chat, Draft, Members, Program, Transcript, TranscriptLines, to_messages},
+    import::{
+        ChatFormat, EventDraft, JsonMembers, Transcript, TranscriptLines, TranscriptProgram,
+        to_messages,
+    },
     wire::json,
 };
 
 const CLAUDE: &str = include_str!("../../fixtures/transcripts/claude-code.jsonl");
 const CODEX: &str = include_str!("../../fixtures/transcripts/codex.jsonl");
 
-fn drafts<'a>(program: Program, lines: impl Iterator<Item = &'a str>) -> Vec<Draft> {
+fn drafts<'a>(program: TranscriptProgram, lines: impl Iterator<Item = &'a str>) -> Vec<EventDraft> {
     let mut transcript = Transcript::new(program);
     let mut before = "";
     let line = |text: &str| {
-        let line = Members::read(text).expect("an object");
-        transcript.line(&line, text, std::mem::replace(&mut before, "\n"))
+        let line = JsonMembers::read(text).expect("an object");
+        transcript.process_line(&line, text, std::mem::replace(&mut before, "\n"))
     };
     lines.flat_map(line).collect()
 }
 
 /// Returns their events as the store serves them.
-fn served_events(drafts: &[Draft]) -> Vec<Members> {
-    drafts.iter().map(|draft| Members::read(&draft.text).expect("an object")).collect()
+fn served_events(drafts: &[EventDraft]) -> Vec<JsonMembers> {
+    drafts.iter().map(|draft| JsonMembers::read(&draft.text).expect("an object")).collect()
 }
 
-fn restored_lines(program: Program, drafts: &[Draft]) -> Vec<String> {
+fn restored_lines(program: TranscriptProgram, drafts: &[EventDraft]) -> Vec<String> {
     let mut lines = TranscriptLines::new(program);
-    served_events(drafts).iter().filter_map(|event| Some(lines.take(event)?.1)).collect()
+    served_events(drafts).iter().filter_map(|event| Some(lines.add_event(event)?.1)).collect()
 }
 
-fn kinds(drafts: &[Draft]) -> Vec<String> {
-    let kind = |event: &Members| event.text("type").expect("a type");
+fn kinds(drafts: &[EventDraft]) -> Vec<String> {
+    let kind = |event: &JsonMembers| event.text("type").expect("a type");
     let all = served_events(drafts).iter().map(kind).collect::<Vec<_>>();
     all.into_iter().filter(|kind| kind != "transcript.entry").collect()
 }
 
 #[test]
 fn a_transcript_round_trips_line_by_line_and_byte_by_byte() {
-    for (program, text) in [(Program::ClaudeCode, CLAUDE), (Program::Codex, CODEX)] {
+    for (program, text) in
+        [(TranscriptProgram::ClaudeCode, CLAUDE), (TranscriptProgram::Codex, CODEX)]
+    {
         let drafts = drafts(program, text.lines());
         assert_eq!(restored_lines(program, &drafts), text.lines().collect::<Vec<_>>());
-        let other = [Program::ClaudeCode, Program::Codex].into_iter().find(|p| *p != program);
+        let other = [TranscriptProgram::ClaudeCode, TranscriptProgram::Codex]
+            .into_iter()
+            .find(|p| *p != program);
         assert!(restored_lines(other.expect("another"), &drafts).is_empty());
         let ids: std::collections::BTreeSet<&str> =
             drafts.iter().map(|draft| draft.id.as_str()).collect();
@@ -52,7 +59,7 @@ fn a_transcript_round_trips_line_by_line_and_byte_by_byte() {
 
 #[test]
 fn claude_code_lines_become_equivalent_events() {
-    let drafts = drafts(Program::ClaudeCode, CLAUDE.lines());
+    let drafts = drafts(TranscriptProgram::ClaudeCode, CLAUDE.lines());
     assert_eq!(
         kinds(&drafts),
         [
@@ -91,7 +98,7 @@ fn claude_code_lines_become_equivalent_events() {
 
 #[test]
 fn codex_lines_become_equivalent_events() {
-    let drafts = drafts(Program::Codex, CODEX.lines());
+    let drafts = drafts(TranscriptProgram::Codex, CODEX.lines());
     let expected = "system.message system.message user.message agent.thinking agent.tool_use \
                     agent.tool_result agent.tool_use agent.tool_result agent.tool_use \
                     agent.tool_use agent.tool_result agent.tool_use context.compacted \
@@ -109,7 +116,10 @@ fn codex_lines_become_equivalent_events() {
 #[test]
 fn event_ids_depend_on_the_line_and_its_repetition() {
     let ids = |lines: &[&str]| -> Vec<String> {
-        drafts(Program::ClaudeCode, lines.iter().copied()).into_iter().map(|d| d.id).collect()
+        drafts(TranscriptProgram::ClaudeCode, lines.iter().copied())
+            .into_iter()
+            .map(|d| d.id)
+            .collect()
     };
     let line = r#"{"type":"mode","mode":"plan","sessionId":"a"}"#;
     let moved = r#"{"sessionId": "b", "mode":"plan","type":"mode"}"#;
@@ -128,19 +138,25 @@ fn a_line_too_large_for_one_event_is_split_into_several() {
     let deep =
         format!(r#"{{"type":"x","uuid":"v","deep":{}{}}}"#, "[".repeat(300), "]".repeat(300));
     for line in [big.to_string(), deep] {
-        let drafts = drafts(Program::ClaudeCode, std::iter::once(line.as_str()));
-        assert!(drafts.iter().all(|draft| draft.too_much().is_none()));
-        assert!(restored_lines(Program::ClaudeCode, &drafts) == [line], "it comes back as it was");
+        let drafts = drafts(TranscriptProgram::ClaudeCode, std::iter::once(line.as_str()));
+        assert!(drafts.iter().all(|draft| draft.problem().is_none()));
+        assert!(
+            restored_lines(TranscriptProgram::ClaudeCode, &drafts) == [line],
+            "it comes back as it was"
+        );
     }
 }
 
 #[test]
 fn a_transcript_is_read_as_messages_of_either_chat() {
-    let events = served_events(&drafts(Program::ClaudeCode, CLAUDE.lines()));
+    let events = served_events(&drafts(TranscriptProgram::ClaudeCode, CLAUDE.lines()));
     for (chat, texts) in [
-        (Chat::Openai, ["\"tool_calls\":[{\"id\":\"toolu_1\"", "\"tool_call_id\":\"toolu_1\""]),
         (
-            Chat::Anthropic,
+            ChatFormat::Openai,
+            ["\"tool_calls\":[{\"id\":\"toolu_1\"", "\"tool_call_id\":\"toolu_1\""],
+        ),
+        (
+            ChatFormat::Anthropic,
             ["\"type\":\"tool_use\",\"id\":\"toolu_1\"", "\"tool_use_id\":\"toolu_1\""],
         ),
     ] {
@@ -222,7 +238,7 @@ proptest! {
     fn arbitrary_lines_round_trip(
         lines in prop::collection::vec(line(), 0..12), again in any::<bool>(), codex: bool,
     ) {
-        let program = if codex { Program::Codex } else { Program::ClaudeCode };
+        let program = if codex { TranscriptProgram::Codex } else { TranscriptProgram::ClaudeCode };
         let mut all: Vec<&str> = lines.iter().map(String::as_str).collect();
         if again {
             all.extend(all.clone());
@@ -233,7 +249,7 @@ proptest! {
             drafts.iter().map(|draft| draft.id.as_str()).collect();
         prop_assert_eq!(ids.len(), drafts.len());
         for draft in &drafts {
-            let taken = json::event(&draft.text, Origin::Import);
+            let taken = json::parse_event(&draft.text, Origin::Import);
             prop_assert!(taken.is_ok(), "{:?}: {}", taken, draft.text);
         }
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use sessionlog::{
     event::{Lsn, Position, SessionHash},
-    log::{Chain, Cipher, Encryptor, Fault, Frame, FrameHeader, FrameKind, KeyNumber},
+    log::{ChainValue, Cipher, Encryptor, Fault, Frame, FrameHeader, FrameKind, KeyNumber},
 };
 
 fn cipher(key: u8, store: u8, number: u64) -> Cipher {
@@ -23,8 +23,8 @@ fn frame() -> Frame {
         synced_lsn: Lsn(3),
         first_position: Position(7),
         session: SessionHash([1; 32]),
-        chain: Chain([2; 32]),
-        control_chain: Chain([3; 32]),
+        chain: ChainValue([2; 32]),
+        control_chain: ChainValue([3; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
@@ -55,8 +55,8 @@ fn changing_any_field_of_the_location_makes_decryption_fail() {
         ("events", |header| header.events += 1),
         ("first position", |header| header.first_position = Position(8)),
         ("session", |header| header.session = SessionHash([9; 32])),
-        ("event chain", |header| header.chain = Chain([9; 32])),
-        ("control chain", |header| header.control_chain = Chain([9; 32])),
+        ("event chain", |header| header.chain = ChainValue([9; 32])),
+        ("control chain", |header| header.control_chain = ChainValue([9; 32])),
     ];
     for (field, change) in changes {
         let mut moved = encrypted();

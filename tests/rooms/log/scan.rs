@@ -5,9 +5,9 @@ use bytes::Bytes;
 use sessionlog::{
     event::{Lsn, Position, SessionHash},
     log::{
-        Chain, Fault, FrameHeader, FrameKind,
+        ChainValue, Fault, FrameHeader, FrameKind,
         frame::HEADER_BYTES,
-        scan::{Scan, ScanPiece, WATERMARK_ALIGN_BYTES, scan, scan_file},
+        scan::{RegionScan, ScanPiece, WATERMARK_ALIGN_BYTES, scan, scan_file},
     },
 };
 
@@ -24,8 +24,8 @@ fn header(kind: FrameKind, lsn: u64, length: usize, first_position: u64) -> Fram
         synced_lsn: Lsn(0),
         first_position: Position(first_position),
         session: SessionHash([1; 32]),
-        chain: Chain([2; 32]),
-        control_chain: Chain([3; 32]),
+        chain: ChainValue([2; 32]),
+        control_chain: ChainValue([3; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     }
@@ -41,7 +41,7 @@ fn region() -> Vec<u8> {
     out
 }
 
-fn describe(scan: &Scan) -> String {
+fn describe(scan: &RegionScan) -> String {
     let piece = |piece: &ScanPiece| match piece {
         ScanPiece::Frame { frame, .. } => frame.header.first_lsn.0.to_string(),
         ScanPiece::Bad { header: Some(_), .. } => "named".to_owned(),
@@ -94,7 +94,7 @@ fn every_flipped_bit_is_detected() {
 }
 
 #[test]
-fn frames_of_another_use_do_not_parse() {
+fn frames_with_the_salt_of_another_file_do_not_parse() {
     let found = scan(SALT + 1, &region().into(), 8192);
     assert_eq!((describe(&found).as_str(), found.end), ("", 8192));
 }
@@ -110,7 +110,7 @@ fn a_scan_resumes_at_a_watermark_after_a_gap() {
 }
 
 #[test]
-fn a_frame_of_every_kind_is_found_after_a_damaged_header() {
+fn a_scan_returns_frames_of_every_kind_after_a_damaged_header() {
     let kinds = [FrameKind::Request, FrameKind::Watermark, FrameKind::Block, FrameKind::Columns];
     for kind in kinds {
         let mut bytes = region();
@@ -142,14 +142,14 @@ fn a_scan_returns_the_same_frames_with_every_window_size() {
         let to = bytes.len() as u64;
         let found = scan_file(&*file, SALT, 8192, to).unwrap();
         let whole = scan(SALT, &Bytes::from(bytes).slice(8192..), 8192);
-        let of = |scan: &Scan| (describe(scan), scan.end, scan.rest);
+        let of = |scan: &RegionScan| (describe(scan), scan.end, scan.rest);
         assert_eq!(of(&found), of(&whole), "{bad:?}");
         assert_eq!(describe(&found).split(' ').count(), 5, "{bad:?}: {}", describe(&found));
     }
 }
 
 #[test]
-fn arbitrary_bytes_give_no_frames_and_no_panic() {
+fn arbitrary_bytes_return_no_frames_and_do_not_panic() {
     for seed in 0..64_u64 {
         let bytes: Vec<u8> =
             (0..2048_u64).map(|n| ((n * 2_654_435_761 + seed * 40_503) >> 7) as u8).collect();

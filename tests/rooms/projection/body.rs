@@ -1,6 +1,6 @@
 //! Parsing of event bodies.
 
-use sessionlog::projection::body::ranges;
+use sessionlog::projection::body::parse_ranges;
 
 #[test]
 fn ranges_are_parsed_in_every_notation() {
@@ -14,7 +14,7 @@ fn ranges_are_parsed_in_every_notation() {
         ("17", &[]),
         ("not JSON", &[]),
     ] {
-        let read = ranges(json).into_iter().map(|range| (range.from.0, range.to.0));
+        let read = parse_ranges(json).into_iter().map(|range| (range.from.0, range.to.0));
         assert_eq!(read.collect::<Vec<_>>(), expected, "{json}");
     }
 }

@@ -87,7 +87,7 @@ fn a_state_chain_skips_stateless_checkpoints_and_ends_at_a_full_state() {
     ];
     let folded = folded(&notes);
     let chain = |id: &str| -> Vec<u64> {
-        let chain = folded.chain(folded.find(id).unwrap());
+        let chain = folded.state_notes(folded.find(id).unwrap());
         chain.into_iter().map(|number| number.0).collect()
     };
     for (id, wanted) in [
@@ -105,7 +105,7 @@ fn a_state_chain_skips_stateless_checkpoints_and_ends_at_a_full_state() {
 }
 
 #[test]
-fn a_state_delta_without_its_base_gives_no_state() {
+fn a_state_delta_without_its_base_returns_no_state() {
     let notes = [
         note(1, "a", &json!({"base":{"n":1}})),
         note(3, "c", &json!({"parent":"b","delta":{"n":3}})),
@@ -113,7 +113,7 @@ fn a_state_delta_without_its_base_gives_no_state() {
         note(5, "e", &json!({"base":{"n":5}})),
     ];
     let folded = folded(&notes);
-    let chain = |id: &str| folded.chain(folded.find(id).unwrap());
+    let chain = |id: &str| folded.state_notes(folded.find(id).unwrap());
     assert_eq!(chain("c"), [0, 3].map(Lsn), "no note has the number 0");
     assert_eq!((chain("d"), chain("e")), (vec![Lsn(0), Lsn(3), Lsn(4)], vec![Lsn(5)]));
     assert!(folded.parent(folded.find("c").unwrap()).is_none());
@@ -143,7 +143,7 @@ fn reading_a_state_is_bounded_and_writing_it_proportional_to_its_change() {
     for n in 0..5_000_u64 {
         let delta = object(json!({"n": n}));
         merge(&mut state, delta.clone());
-        let whole = found.latest(None).is_none_or(|last| Checkpoints::wants_base(last, 20));
+        let whole = found.latest(None).is_none_or(|last| Checkpoints::needs_full_state(last, 20));
         let body = match whole {
             true => CheckpointBody { base: Some(state.clone()), ..CheckpointBody::default() },
             false => CheckpointBody { delta: Some(delta), ..CheckpointBody::default() },
@@ -151,7 +151,7 @@ fn reading_a_state_is_bounded_and_writing_it_proportional_to_its_change() {
         let bytes = serde_json::to_vec(&body).unwrap();
         written += bytes.len();
         found.fold(&Note { body: bytes.into(), ..note(n + 1, &format!("c{n}"), &Value::Null) });
-        let chain = found.chain(found.latest(None).unwrap());
+        let chain = found.state_notes(found.latest(None).unwrap());
         assert!(chain.len() <= CHAIN_MAX, "{}", chain.len());
     }
     assert!(written < 5_000 * 100, "{written} bytes for states of 100 MB together");
@@ -179,7 +179,7 @@ fn members(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
 
 proptest! {
     #[test]
-    fn applying_a_delta_to_the_old_state_gives_the_new_one(
+    fn a_delta_applied_to_the_old_state_returns_the_new_state(
         old in members(value()), new in members(value()),
     ) {
         match diff(&old, &new) {

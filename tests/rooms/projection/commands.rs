@@ -13,7 +13,7 @@ fn facts_of_commands(lines: &[&str]) -> WorkFacts {
 /// Returns the error of tests that printed this.
 fn error(text: &str) -> String {
     let work = folded(&[run("make check", text)]);
-    work.failing().next().map(|fact| fact.error.to_string()).unwrap_or_default()
+    work.failing_commands().next().map(|fact| fact.error.to_string()).unwrap_or_default()
 }
 
 #[test]
@@ -97,8 +97,9 @@ fn a_command_is_recognised_inside_any_wrapper() {
 
 #[test]
 fn a_test_run_covers_a_run_that_it_includes() {
-    let covers =
-        |a: &str, b: &str| folded(&[fails(b, "no"), run(a, "done")]).failing().count() == 0;
+    let covers = |a: &str, b: &str| {
+        folded(&[fails(b, "no"), run(a, "done")]).failing_commands().count() == 0
+    };
     for (a, b) in [
         ("pytest", "pytest tests/test_a.py -k tax"),
         ("pytest tests", "pytest tests/test_a.py::test_tax"),
@@ -167,7 +168,7 @@ fn the_exit_code_is_read_from_the_output_of_each_harness() {
         ("exit code handling was changed", None),
         ("all is well", None),
     ] {
-        let failed = folded(&[run("odd", text)]).failing().count() == 1;
+        let failed = folded(&[run("odd", text)]).failing_commands().count() == 1;
         assert_eq!(failed, expected.is_some_and(|code| code != 0), "{text}");
     }
     let json = r#"{"output":"boom","metadata":{"exit_code":2}}"#;
@@ -268,7 +269,7 @@ fn a_passed_command_is_not_a_failure() {
 }
 
 #[test]
-fn many_failing_tests_are_counted_and_a_failed_build_gives_its_reason() {
+fn many_failing_tests_are_counted_and_a_failed_build_is_shown_with_the_compiler_error() {
     let many: String = (0..50).map(|n| format!("test name_{n} ... FAILED\n")).collect();
     let told = error(&many);
     assert!(told.starts_with("name_0, name_1, ") && told.contains(" more"), "{told}");
@@ -277,5 +278,8 @@ fn many_failing_tests_are_counted_and_a_failed_build_gives_its_reason() {
                  error: could not compile `shop` (lib) due to 1 previous error";
     assert_eq!(error(built), "error[E0308]: mismatched types");
     let listed = folded(&[fails("mill b", "a\nmill: cannot open b\n\n")]);
-    assert_eq!(listed.failing().next().map(|fact| &*fact.error), Some("mill: cannot open b"));
+    assert_eq!(
+        listed.failing_commands().next().map(|fact| &*fact.error),
+        Some("mill: cannot open b")
+    );
 }

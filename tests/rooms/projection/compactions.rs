@@ -21,7 +21,7 @@ fn pairs(ranges: &[Range]) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn dropped_events_stay_out_of_the_context_until_kept_again() {
+fn dropped_events_are_not_in_the_context_until_kept_again() {
     let told = r#"{"trigger":"auto","kept":[[0,2]],"dropped":[{"from":2,"to":9}],"summary":"s"}"#;
     let later = r#"{"dropped":[[0,1],[9,20]],"kept":[[3,5]]}"#;
     let made = fold_events(&[
@@ -30,13 +30,13 @@ fn dropped_events_stay_out_of_the_context_until_kept_again() {
         (20, "context.compacted", later),
         (21, "context.compacted", "not JSON"),
     ]);
-    assert_eq!((made.count(), pairs(made.out())), (2, vec![(0, 1), (2, 3), (5, 20)]));
+    assert_eq!((made.count(), pairs(made.dropped_ranges())), (2, vec![(0, 1), (2, 3), (5, 20)]));
     let first = made.latest().next().expect("the first");
     assert_eq!((first.trigger.as_deref(), first.is_reported), (Some("auto"), true));
     assert_eq!(first.summary.as_deref(), Some("s"));
     // Events after the tail cannot be dropped.
     let beyond = fold_events(&[(5, "context.compacted", r#"{"dropped":[[3,900]]}"#)]);
-    assert_eq!(pairs(beyond.out()), [(3, 5)]);
+    assert_eq!(pairs(beyond.dropped_ranges()), [(3, 5)]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn a_compaction_without_dropped_ranges_drops_all_but_the_kept_ones() {
         ("context.compacted", r#"{"dropped":[]}"#, &[]),
     ] {
         let made = fold_events(&[(10, kind, body)]);
-        assert_eq!(pairs(made.out()), expected, "{kind} {body}");
+        assert_eq!(pairs(made.dropped_ranges()), expected, "{kind} {body}");
         let told = made.latest().next().expect("one").is_reported;
         assert_eq!(told, body.contains("dropped"));
     }
@@ -70,7 +70,7 @@ proptest! {
                 (60, "context.compacted", &first),
                 (61, "context.compacted", &then.to_string()),
             ]);
-            pairs(made.out())
+            pairs(made.dropped_ranges())
         };
         let both = after(serde_json::json!({ "dropped": list(&other) }));
         let left = after(serde_json::json!({ "dropped": [], "kept": list(&other) }));

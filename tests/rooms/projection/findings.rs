@@ -1,7 +1,7 @@
 //! The most informative sentences of a session.
 
 use crate::event;
-use sessionlog::projection::{Facts, Finding, Findings, FoundIn};
+use sessionlog::projection::{Facts, Finding, FindingSource, Findings};
 
 /// Returns the findings of steps, each with its confidence.
 fn found(steps: &[(&str, Option<&str>)]) -> Findings {
@@ -17,7 +17,7 @@ fn found(steps: &[(&str, Option<&str>)]) -> Findings {
 }
 
 fn best(findings: &Findings) -> &Finding {
-    findings.found().iter().max_by_key(|one| one.score).expect("a finding")
+    findings.sentences().iter().max_by_key(|one| one.score).expect("a finding")
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn a_recurring_sentence_ranks_below_a_unique_one() {
     steps.insert(20, (&told, None));
     let findings = found(&steps);
     assert_eq!(&*best(&findings).text, "Kestrel dives were timed by Osgood in Varna.");
-    assert_eq!(best(&findings).said, FoundIn::Step(20));
+    assert_eq!(best(&findings).source, FindingSource::Step(20));
 }
 
 #[test]
@@ -41,10 +41,10 @@ fn only_the_best_findings_are_kept_beyond_the_maximum() {
         .collect();
     let steps: Vec<_> = texts.iter().map(|text| (text.as_str(), None)).collect();
     let findings = found(&steps);
-    assert_eq!(findings.found().len(), 160);
-    let is_told = |one: &Finding| matches!(one.said, FoundIn::Step(step) if step % 5 == 0);
-    assert!(findings.found().iter().all(is_told), "{:?}", findings.found());
-    assert_eq!(findings.found(), found(&steps).found());
+    assert_eq!(findings.sentences().len(), 160);
+    let is_told = |one: &Finding| matches!(one.source, FindingSource::Step(step) if step % 5 == 0);
+    assert!(findings.sentences().iter().all(is_told), "{:?}", findings.sentences());
+    assert_eq!(findings.sentences(), found(&steps).sentences());
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_superseded_step_has_no_findings() {
     ]) {
         facts.fold(&event(position, "research.step", body));
     }
-    assert!(facts.findings.found().iter().all(|one| one.said == FoundIn::Step(1)));
+    assert!(facts.findings.sentences().iter().all(|one| one.source == FindingSource::Step(1)));
 }
 
 #[test]
@@ -66,5 +66,5 @@ fn a_finding_of_a_confident_step_ranks_higher() {
         ("other things told there.", Some("high")),
         ("third thing.", None),
     ]);
-    assert_eq!(best(&sure).said, FoundIn::Step(1));
+    assert_eq!(best(&sure).source, FindingSource::Step(1));
 }

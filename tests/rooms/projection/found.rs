@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::event;
 use sessionlog::{
     event::{Event, Origin, kinds},
-    projection::{Findable, body},
+    projection::{UnrecordedSources, body},
 };
 
 /// Maximum sources of one result, addresses examined, and pending sources.
@@ -15,12 +15,12 @@ const WAITING_MAX: usize = 200;
 
 fn found_sources(name: &str, input: Value, result: Value) -> Vec<(String, Option<String>)> {
     let call = json!({"name": name, "input": input, "call_id": "1"});
-    let mut findable = Findable::default();
+    let mut findable = UnrecordedSources::default();
     findable.fold(&event(0, "agent.tool_use", call.to_string()));
     let mut body = result;
     body["call_id"] = "1".into();
     findable.fold(&event(1, "agent.tool_result", body.to_string()));
-    let pages = findable.waiting().map(|one| {
+    let pages = findable.pending_sources().map(|one| {
         assert_eq!(one.source.tool.as_deref(), Some(name));
         assert_eq!(one.source.found_by.as_deref(), Some("server"));
         (one.source.url.clone(), one.source.title.clone())
@@ -29,7 +29,7 @@ fn found_sources(name: &str, input: Value, result: Value) -> Vec<(String, Option
 }
 
 #[test]
-fn pages_in_a_result_are_found_with_their_titles() {
+fn urls_in_a_result_become_sources_with_their_titles() {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     let page = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));
     let a = || page("https://a.org/1", Some("One"));
@@ -69,7 +69,7 @@ fn pages_in_a_result_are_found_with_their_titles() {
 }
 
 #[test]
-fn a_result_with_many_addresses_is_read_up_to_a_bound() {
+fn a_result_with_many_urls_is_read_up_to_a_limit() {
     let links = |from: usize, to: usize| {
         (from..to).map(|n| format!("https://a.org/{n} ")).collect::<String>()
     };
@@ -82,8 +82,8 @@ fn a_result_with_many_addresses_is_read_up_to_a_bound() {
 }
 
 #[test]
-fn urls_of_an_imported_transcript_are_not_sources_of_this_session() {
-    let mut findable = Findable::default();
+fn urls_of_an_imported_transcript_are_not_sources_of_the_session() {
+    let mut findable = UnrecordedSources::default();
     let call = json!({"name": "search", "call_id": "1"}).to_string();
     let result = json!({"call_id": "1", "content": "https://a.org"}).to_string();
     for (origin, expected) in [(Origin::Import, 0), (Origin::Harness, 1)] {
@@ -92,7 +92,7 @@ fn urls_of_an_imported_transcript_are_not_sources_of_this_session() {
         {
             findable.fold(&Event { origin, ..event(position, kind, body.clone()) });
         }
-        assert_eq!(findable.waiting().count(), expected, "{origin:?}");
+        assert_eq!(findable.pending_sources().count(), expected, "{origin:?}");
     }
 }
 
@@ -111,7 +111,7 @@ fn a_fetched_page_is_a_source_and_a_file_of_links_is_not() {
 
 #[test]
 fn recorded_sources_leave_the_pending_list_which_is_bounded() {
-    let mut findable = Findable::default();
+    let mut findable = UnrecordedSources::default();
     for n in 0..100 {
         let links = (0..100).map(|m| format!("https://a.org/{n}/{m}\n")).collect::<String>();
         let call = json!({"name": "search", "call_id": "1"});
@@ -119,12 +119,12 @@ fn recorded_sources_leave_the_pending_list_which_is_bounded() {
         let result = json!({"call_id": "1", "content": links});
         findable.fold(&event(2 * n + 1, "agent.tool_result", result.to_string()));
     }
-    assert_eq!(findable.waiting().count(), WAITING_MAX);
-    let source = findable.waiting().next().expect("one").source.clone();
+    assert_eq!(findable.pending_sources().count(), WAITING_MAX);
+    let source = findable.pending_sources().next().expect("one").source.clone();
     findable.fold_recorded(&event(
         999,
         kinds::SOURCE_FOUND,
         String::from_utf8(body::write(&source).to_vec()).expect("JSON"),
     ));
-    assert_eq!(findable.waiting().count(), WAITING_MAX - 1);
+    assert_eq!(findable.pending_sources().count(), WAITING_MAX - 1);
 }

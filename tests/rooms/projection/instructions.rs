@@ -27,12 +27,15 @@ fn texts<'a>(words: impl Iterator<Item = &'a Instruction>) -> Vec<&'a str> {
 fn the_newest_instructions_are_kept_whole_and_earlier_ones_as_lines() {
     let all = fold_messages((0..1_200).map(|n| format!("number {n}\n{}", "x".repeat(3_000))));
     let all = all.instructions();
-    assert_eq!((all.whole().count(), all.lines().count(), all.count()), (64, 1_000, 1_200));
-    let first = all.whole().next().expect("one");
+    assert_eq!(
+        (all.recent_instructions().count(), all.older_lines().count(), all.count()),
+        (64, 1_000, 1_200)
+    );
+    let first = all.recent_instructions().next().expect("one");
     assert_eq!(first.position, Position(1_136));
     assert!(first.text.starts_with("number 1136\nx"));
     assert_eq!(first.text.chars().count(), WHOLE_CHARS_MAX);
-    let (oldest, last) = (all.lines().next().expect("one"), all.lines().next_back());
+    let (oldest, last) = (all.older_lines().next().expect("one"), all.older_lines().next_back());
     assert!(oldest.text.starts_with("number 136 x"), "{}", oldest.text);
     assert_eq!(oldest.text.chars().count(), LINE_CHARS_MAX);
     assert_eq!(last.map(|word| word.position), Some(Position(1_135)));
@@ -41,7 +44,10 @@ fn the_newest_instructions_are_kept_whole_and_earlier_ones_as_lines() {
 #[test]
 fn messages_that_only_agree_are_omitted_unless_they_come_first() {
     let all = fold_messages(["ok", "y", "mend it", "yes", "yes, the blue one", "go on", ""]);
-    assert_eq!(texts(all.instructions().whole()), ["ok", "mend it", "yes, the blue one"]);
+    assert_eq!(
+        texts(all.instructions().recent_instructions()),
+        ["ok", "mend it", "yes, the blue one"]
+    );
     assert_eq!(all.instructions().count(), 3);
     assert_eq!(all.task().map(|word| &*word.text), Some("mend it"));
     let thanks = [
@@ -55,7 +61,7 @@ fn messages_that_only_agree_are_omitted_unless_they_come_first() {
         "thx again",
         "Vielen Dank!",
     ];
-    assert_eq!(texts(fold_messages(thanks).instructions().whole()), ["mend it"]);
+    assert_eq!(texts(fold_messages(thanks).instructions().recent_instructions()), ["mend it"]);
     assert_eq!(fold_messages(["mend it", "Thanks, now paint it"]).instructions().count(), 2);
     assert_eq!(fold_messages(["hi"]).task().map(|word| &*word.text), Some("hi"));
 }

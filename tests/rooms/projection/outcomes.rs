@@ -1,7 +1,7 @@
 //! Outcomes of calls of tools.
 
 use crate::event;
-use sessionlog::{projection::Outcomes, traces::Trouble};
+use sessionlog::{projection::Outcomes, traces::FailureKind};
 
 /// Maximum outcomes kept.
 const OUTCOMES_MAX: usize = 200;
@@ -34,8 +34,8 @@ fn calls_and_results_are_matched_in_every_vocabulary() {
     ]);
     let latest: Vec<_> =
         outcomes.latest().map(|one| (&*one.provider, one.trouble, one.url.as_deref())).collect();
-    let not_found = ("a", Some(Trouble::NotFound), Some("x:y"));
-    assert_eq!(latest, [("t/c", Some(Trouble::Other), None), ("s/b", None, None), not_found]);
+    let not_found = ("a", Some(FailureKind::NotFound), Some("x:y"));
+    assert_eq!(latest, [("t/c", Some(FailureKind::Other), None), ("s/b", None, None), not_found]);
 }
 
 #[test]
@@ -54,20 +54,20 @@ fn the_oldest_outcomes_are_dropped_beyond_the_maximum() {
 #[test]
 fn the_outcome_of_a_failed_call_contains_its_error() {
     for (text, expected) in [
-        ("HTTP 429", Trouble::RateLimited),
-        ("status 14290", Trouble::Other),
-        ("Too Many Requests, try later", Trouble::RateLimited),
-        ("401 Unauthorized", Trouble::AuthRequired),
-        ("403: CAPTCHA shown", Trouble::Blocked),
-        ("page not found", Trouble::NotFound),
-        ("502 Bad Gateway", Trouble::UpstreamUnavailable),
-        ("Connection reset by peer", Trouble::Network),
-        ("invalid argument q", Trouble::Validation),
-        ("the page was empty", Trouble::ContentEmpty),
-        ("boom", Trouble::Other),
-        ("", Trouble::Other),
-        (r#"{"error":{"kind":"network","message":"404"}}"#, Trouble::Network),
-        (r#"{"error":{"kind":"unheard_of","message":"404"}}"#, Trouble::NotFound),
+        ("HTTP 429", FailureKind::RateLimited),
+        ("status 14290", FailureKind::Other),
+        ("Too Many Requests, try later", FailureKind::RateLimited),
+        ("401 Unauthorized", FailureKind::AuthRequired),
+        ("403: CAPTCHA shown", FailureKind::Blocked),
+        ("page not found", FailureKind::NotFound),
+        ("502 Bad Gateway", FailureKind::UpstreamUnavailable),
+        ("Connection reset by peer", FailureKind::Network),
+        ("invalid argument q", FailureKind::Validation),
+        ("the page was empty", FailureKind::ContentEmpty),
+        ("boom", FailureKind::Other),
+        ("", FailureKind::Other),
+        (r#"{"error":{"kind":"network","message":"404"}}"#, FailureKind::Network),
+        (r#"{"error":{"kind":"unheard_of","message":"404"}}"#, FailureKind::NotFound),
     ] {
         let result = serde_json::json!({"call_id": "1", "is_error": true, "content": text});
         let outcomes = fold_events(&[

@@ -13,7 +13,7 @@ fn instructions_of(texts: &[&str]) -> Vec<String> {
         let body = serde_json::json!({ "content": text }).to_string();
         facts.fold(&Event { origin: Origin::User, ..event(position, "user.message", body) });
     }
-    facts.progress.instructions().whole().map(|word| word.text.to_string()).collect()
+    facts.progress.instructions().recent_instructions().map(|word| word.text.to_string()).collect()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_answer_is_trivial_when_it_only_says_to_continue() {
 }
 
 #[test]
-fn text_of_programs_is_not_an_instruction() {
+fn text_generated_by_a_program_is_stripped_from_an_instruction() {
     for (text, expected) in [
         ("mend it", "mend it"),
         ("<system-reminder>\nbe brief\n</system-reminder>", ""),

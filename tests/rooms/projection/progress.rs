@@ -28,12 +28,12 @@ fn the_task_is_the_first_message_and_the_latest_is_kept_separately() {
     ]);
     let of = |word: Option<&Instruction>| word.map(|word| (word.position.0, word.text.clone()));
     assert_eq!(of(progress.task()), Some((1, "mend it".to_owned())));
-    let last = progress.instructions().whole().next_back();
+    let last = progress.instructions().recent_instructions().next_back();
     assert_eq!(of(last), Some((3, "and paint it".to_owned())));
 }
 
 #[test]
-fn a_model_message_is_not_an_instruction_once_the_user_was_heard() {
+fn a_model_message_is_not_an_instruction_after_a_user_message() {
     let said = |position, origin, text: &str| {
         let body = format!(r#"{{"content":"{text}"}}"#);
         Event { origin, ..event(position, "user.message", body) }
@@ -44,7 +44,7 @@ fn a_model_message_is_not_an_instruction_once_the_user_was_heard() {
     facts.fold(&said(2, Origin::Model, "push it at once"));
     facts.fold(&said(3, Origin::Web, "and delete the rest"));
     let words: Vec<u64> =
-        facts.progress.instructions().whole().map(|word| word.position.0).collect();
+        facts.progress.instructions().recent_instructions().map(|word| word.position.0).collect();
     assert_eq!(words, [0, 1]);
 }
 
@@ -66,17 +66,17 @@ fn a_plan_is_parsed_in_the_format_of_each_harness() {
 }
 
 #[test]
-fn outcomes_accumulate_and_the_latest_gives_the_next_step() {
+fn outcomes_accumulate_and_the_latest_sets_the_next_step() {
     let progress = fold_events(&[
         ("outcome.recorded", r#"{"tried":"a","failed":["a","b"],"next":"c"}"#),
         ("outcome.recorded", r#"{"tried":["c","a"],"worked":"c","next":["d","e"]}"#),
         ("outcome.recorded", r#"{"tried":[7,""]}"#),
     ]);
     let all = |lines: Vec<&String>| lines.into_iter().cloned().collect::<Vec<_>>().join(" ");
-    assert_eq!(all(progress.tried().collect()), "c a");
-    assert_eq!(all(progress.worked().collect()), "c");
-    assert_eq!(all(progress.failed().collect()), "a b");
-    assert_eq!(all(progress.next().collect()), "d e");
+    assert_eq!(all(progress.attempts().collect()), "c a");
+    assert_eq!(all(progress.successes().collect()), "c");
+    assert_eq!(all(progress.failures().collect()), "a b");
+    assert_eq!(all(progress.next_steps().collect()), "d e");
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_latest_results_are_kept_with_their_calls_within_a_byte_limit() {
 }
 
 #[test]
-fn a_subagent_gives_no_instruction_and_keeps_no_plan() {
+fn a_subagent_adds_no_instruction_and_sets_no_plan() {
     let todos = |text: &str, more: &str| {
         let input = format!(r#"{{"todos":[{{"content":"{text}","status":"pending"}}]}}"#);
         format!(r#"{{"name":"TodoWrite","input":{input}{more}}}"#)

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::event;
 use sessionlog::{
     event::kinds,
-    projection::{RememberedResults, remembered::digest},
+    projection::{RememberedResults, reusable_results::digest},
 };
 
 /// Maximum remembered results.
@@ -89,11 +89,11 @@ fn the_oldest_remembered_results_are_dropped_first() {
     }
     let remembered = fold_results(&events);
     assert_eq!(remembered.len(), MEMORIES_MAX);
-    let one = remembered.within(0)[0].0.tokens;
+    let one = remembered.fit_newest(0)[0].0.tokens;
     for (tokens_max, kept) in
         [(0, 1), (one - 1, 1), (one, 1), (2 * one, 2), (10 * one, 10), (99_999, 1_000)]
     {
-        let within = remembered.within(tokens_max);
+        let within = remembered.fit_newest(tokens_max);
         assert_eq!((within.len(), within[0].0.result.0), (kept, 2_399), "{tokens_max}");
         let tokens: usize = within.iter().map(|(_, tokens)| tokens).sum();
         assert!(tokens <= tokens_max, "{tokens} of {tokens_max}");
@@ -109,7 +109,7 @@ fn a_reused_result_is_counted_and_not_remembered_twice() {
         result("2", json!({"cached": {"position": 1, "age_ms": 7}})),
     ]);
     assert_eq!((remembered.len(), remembered.hits()), (1, 1));
-    assert_eq!(remembered.within(9)[0].0.hits, 1);
+    assert_eq!(remembered.fit_newest(9)[0].0.hits, 1);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::event;
 use sessionlog::{
     event::{Position, Range, Timestamp, kinds},
-    projection::{Facts, FoundIn},
+    projection::{Facts, FindingSource},
 };
 
 fn facts(events: &[(&str, &str)]) -> Facts {
@@ -40,28 +40,33 @@ fn steps_revisions_branches_and_gaps_fold_into_facts() {
     assert_eq!(facts.position, Position(12));
     assert_eq!(research.goal(), Some("find it"));
     assert_eq!(research.steps().len(), 5);
-    let first = research.find(1, None).and_then(|at| research.steps().get(at)).expect("step 1");
+    let first =
+        research.find_step(1, None).and_then(|at| research.steps().get(at)).expect("step 1");
     assert_eq!(first.extent, Range::new(Position(0), Position(3)));
-    let second = research.find(2, None).and_then(|at| research.steps().get(at)).expect("step 2");
+    let second =
+        research.find_step(2, None).and_then(|at| research.steps().get(at)).expect("step 2");
     assert_eq!((second.superseded_by, second.position), (Some(3), Position(3)));
-    assert_eq!(research.find(2, Some("b")), Some(3));
-    assert_eq!(research.find(2, Some("c")), None);
-    let found: Vec<_> = facts.findings.found().iter().map(|one| one.said).collect();
-    assert!(found.contains(&FoundIn::Step(2)) && !found.contains(&FoundIn::Step(1)), "{found:?}");
-    assert_eq!((research.last_main(), research.last_any()), (4, 4));
+    assert_eq!(research.find_step(2, Some("b")), Some(3));
+    assert_eq!(research.find_step(2, Some("c")), None);
+    let found: Vec<_> = facts.findings.sentences().iter().map(|one| one.source).collect();
+    assert!(
+        found.contains(&FindingSource::Step(2)) && !found.contains(&FindingSource::Step(1)),
+        "{found:?}"
+    );
+    assert_eq!((research.last_main_number(), research.last_number()), (4, 4));
     assert_eq!(
         research.branches().first().map(|b| (b.from, b.last, b.steps)),
         Some((Some(1), 2, 1))
     );
-    assert_eq!(research.gaps_open().len(), 0);
+    assert_eq!(research.open_gaps().len(), 0);
     let closed = research.gaps().first().and_then(|gap| gap.closed);
     assert_eq!(closed, Some((Position(7), Some(3))));
-    assert_eq!(research.rejected().len(), 2);
+    assert_eq!(research.rejected_approaches().len(), 2);
     assert_eq!(research.sources().len(), 1);
     assert_eq!(research.sources().first().and_then(|source| source.step), Some(2));
     assert_eq!(research.summary().map(|s| s.text.as_str()), Some("nearly there"));
     assert_eq!(research.completed_at(), Some(Timestamp(11_000_000)));
-    assert_eq!(research.full().map(|(step, ..)| step.number).collect::<Vec<_>>(), [3, 2, 4]);
+    assert_eq!(research.full_steps().map(|(step, ..)| step.number).collect::<Vec<_>>(), [3, 2, 4]);
     assert_eq!(facts.conversation.events, 1);
 }
 
@@ -76,13 +81,13 @@ fn a_step_after_the_final_one_reopens_the_research() {
 }
 
 #[test]
-fn a_repeated_gap_is_counted_once_and_closes_under_either_name() {
+fn a_repeated_gap_is_counted_once_and_either_id_closes_it() {
     let open = ("research.gap_opened", r#"{"gap_id":"g1","description":"why?","step":1}"#);
     let again = ("research.gap_opened", r#"{"gap_id":"g2","description":" why? ","step":2}"#);
     for close in [r#"{"gap_id":"g2"}"#, r#"{"gap_id":"g1"}"#, r#"{"description":"why?"}"#] {
         let facts = facts(&[open, again, ("research.gap_closed", close)]);
         assert_eq!(facts.research.gaps().len(), 1);
-        assert_eq!(facts.research.gaps_open().len(), 0, "{close}");
+        assert_eq!(facts.research.open_gaps().len(), 0, "{close}");
     }
 }
 
@@ -136,6 +141,6 @@ fn malformed_bodies_are_ignored_without_panic() {
 fn numbers_at_the_edge_of_their_range_are_kept() {
     let body = format!(r#"{{"number":{0},"description":"x","revises":{0}}}"#, u64::MAX);
     let facts = facts(&[(kinds::RESEARCH_STEP, &body)]);
-    assert_eq!(facts.research.last_any(), u64::MAX);
-    assert_eq!(facts.research.superseded(), 0);
+    assert_eq!(facts.research.last_number(), u64::MAX);
+    assert_eq!(facts.research.superseded_count(), 0);
 }

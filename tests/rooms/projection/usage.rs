@@ -3,7 +3,7 @@
 use crate::event;
 use sessionlog::{
     event::{Position, kinds},
-    projection::{Facts, Level, ReportedUsage},
+    projection::{ContextLevel, Facts, ReportedUsage},
 };
 
 fn fold_events(events: &[(&str, &str)]) -> ReportedUsage {
@@ -38,13 +38,13 @@ fn a_usage_report_is_parsed_with_the_field_names_of_each_api() {
 }
 
 #[test]
-fn a_crossed_level_keeps_the_lowest_usage_reported_since() {
+fn after_a_crossed_level_the_lowest_reported_usage_is_kept() {
     let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
     let (high, low) = (report(90), report(10));
     let crossed = r#"{"level":"threshold","tokens":90,"limit":100}"#;
     let usage =
         fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, &high), (kinds::CONTEXT_THRESHOLD, crossed)]);
-    assert_eq!(usage.recorded, Some((Level::Threshold, Position(1))));
+    assert_eq!(usage.recorded, Some((ContextLevel::Threshold, Position(1))));
     assert_eq!(usage.least_since, None);
     let usage = fold_events(&[
         (kinds::SPAN_MODEL_REQUEST_END, &high),

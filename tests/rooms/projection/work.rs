@@ -113,7 +113,7 @@ fn only_files_changed_by_calls_are_listed() {
         ("z.rs", 1, 31),
     ];
     assert_eq!(files, expected);
-    let failing: Vec<_> = work.failing().map(|fact| &*fact.line).collect();
+    let failing: Vec<_> = work.failing_commands().map(|fact| &*fact.line).collect();
     assert_eq!(failing, ["touch made.rs"], "a patch is tool_event by its files alone");
 }
 
@@ -181,14 +181,14 @@ fn a_failure_is_mended_by_the_same_run_or_one_that_includes_it() {
             "npm test fails 2 2 failing",
         ]
     );
-    assert_eq!(work.failing().count(), 1);
+    assert_eq!(work.failing_commands().count(), 1);
     let again = folded(&[fails("make", "a"), run("make", "b"), fails("make", "c")]);
     let fact = again.commands().next().expect("one");
     assert!(fact.failed && &*fact.error == "c" && fact.failures == 1);
 }
 
 #[test]
-fn a_background_command_is_judged_when_it_ends() {
+fn a_background_command_fails_or_passes_when_it_exits() {
     let starts = "Process running with session ID 73\nOutput:\nstill compiling";
     let poll = json!({ "session_id": 73, "chars": "" });
     let work = folded(&[
@@ -268,8 +268,8 @@ fn kept_outcomes_are_bounded_and_failures_are_kept_longer_than_mended_ones() {
         (work.effects().count(), &*work.effects().nth(63).expect("one").input),
         (64, "to: 299")
     );
-    assert_eq!((work.commands().count(), work.mended().count()), (256, 0));
+    assert_eq!((work.commands().count(), work.resolved_commands().count()), (256, 0));
     let few = folded(&calls[..3 + 3 * 255]);
-    assert_eq!((few.commands().count(), few.mended().count()), (256, 0));
+    assert_eq!((few.commands().count(), few.resolved_commands().count()), (256, 0));
     assert_eq!(few.commands().next().map(|fact| &*fact.line), Some("make second"));
 }

@@ -1,7 +1,7 @@
 //! Hostile queries against many passages: the work is bounded, measured in postings and not in
 //! time.
 
-use sessionlog::search::{Fault, HitOrder, Part, PartBuilder, Ranked, SearchQuery, rank};
+use sessionlog::search::{HitOrder, ParsedQuery, Part, PartBuilder, QueryFault, RankedHits, rank};
 
 use super::index::{NOW, all, query, session};
 use crate::event;
@@ -28,7 +28,8 @@ fn a_hostile_query_costs_bounded_work_among_fifty_thousand_passages() {
     let bytes = build_many();
     let parts = [Part::read(&bytes).unwrap()];
     assert_eq!(parts[0].len() as u64, PASSAGES);
-    let ranked = |text: &str| -> Ranked { rank(&parts, &query(text), &all, HitOrder::Score, 10) };
+    let ranked =
+        |text: &str| -> RankedHits { rank(&parts, &query(text), &all, HitOrder::Score, 10) };
     let repeated = |text: &str, bytes: usize| text.repeat(bytes / text.len());
 
     // Prefixes: for each word a term of one passage, read for its rarity and for its sum.
@@ -79,7 +80,7 @@ fn a_query_that_is_too_long_is_rejected_when_it_is_parsed() {
         repeated("type:a ", 4_096),
         repeated("\"a b\" ", 4_096),
     ] {
-        let error = SearchQuery::parse(&text, NOW).unwrap_err();
-        assert_eq!(error.fault, Fault::TooLong, "{}", &text[..40]);
+        let error = ParsedQuery::parse(&text, NOW).unwrap_err();
+        assert_eq!(error.fault, QueryFault::TooLong, "{}", &text[..40]);
     }
 }

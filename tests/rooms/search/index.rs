@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use sessionlog::{
     event::{Event, Position, Range, SessionHash, Timestamp},
-    search::{Fault, HitOrder, Part, PartBuilder, PartError, SearchQuery, SessionRef, merge, rank},
+    search::{
+        HitOrder, ParsedQuery, Part, PartBuilder, PartError, QueryFault, SessionRef, merge, rank,
+    },
 };
 
 use crate::event;
@@ -56,8 +58,8 @@ pub(super) fn all(_: SessionRef<'_>, range: Range) -> Vec<Range> {
     vec![range]
 }
 
-pub(super) fn query(text: &str) -> SearchQuery {
-    SearchQuery::parse(text, NOW).unwrap()
+pub(super) fn query(text: &str) -> ParsedQuery {
+    ParsedQuery::parse(text, NOW).unwrap()
 }
 
 #[test]
@@ -99,9 +101,9 @@ fn words_filters_and_operators_match_the_right_events() {
         }
     }
     let ids = query("harbour session:s1 -workspace:lib").filters;
-    assert!(ids.admits_session("s1", None) && !ids.admits_session("s0", None));
-    assert!(!ids.admits_session("s1", Some("/home/lib")));
-    assert!(ids.admits_session("s1", Some("/home/glib")));
+    assert!(ids.allows_session("s1", None) && !ids.allows_session("s0", None));
+    assert!(!ids.allows_session("s1", Some("/home/lib")));
+    assert!(ids.allows_session("s1", Some("/home/glib")));
 }
 
 #[test]
@@ -109,15 +111,15 @@ fn a_query_that_does_not_parse_reports_the_error_offset() {
     for (text, place) in
         [("ledger \"harbour", 7), ("a ledger after:noon", 9), ("x origin:moon", 2), ("?!", 0)]
     {
-        let error = SearchQuery::parse(text, NOW).unwrap_err();
+        let error = ParsedQuery::parse(text, NOW).unwrap_err();
         assert_eq!(error.place, place, "{text}: {error}");
     }
     let many: Vec<String> = (0..1_000).map(|n| format!("+w{n}")).collect();
     for text in ["x".repeat(5_000), many.join(" ")[..4_000].to_owned(), "a* ".repeat(1_300)] {
-        assert_eq!(SearchQuery::parse(&text, NOW).unwrap_err().fault, Fault::TooLong);
+        assert_eq!(ParsedQuery::parse(&text, NOW).unwrap_err().fault, QueryFault::TooLong);
     }
     assert!(
-        SearchQuery::parse(&format!("{}ledger{}", "(".repeat(99), ")".repeat(99)), NOW).is_ok()
+        ParsedQuery::parse(&format!("{}ledger{}", "(".repeat(99), ")".repeat(99)), NOW).is_ok()
     );
 }
 
@@ -166,7 +168,10 @@ proptest! {
     }
 
     #[test]
-    fn a_session_left_out_of_an_index_leaves_no_trace_in_it(texts in texts(), hidden in 0_u8..4) {
+    fn a_session_excluded_from_an_index_is_in_none_of_its_bytes(
+        texts in texts(),
+        hidden in 0_u8..4,
+    ) {
         let events = written(&texts);
         let bytes = built(&events);
         let parts = [Part::read(&bytes).unwrap()];

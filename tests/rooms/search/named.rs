@@ -2,7 +2,7 @@
 
 use sessionlog::{
     event::{Event, Timestamp},
-    search::{EntityKind, Part, PartBuilder, by_day, named, naming},
+    search::{EntityKind, Part, PartBuilder, count_by_day, count_entities, find_naming_sessions},
 };
 
 use super::index::{all, session};
@@ -46,13 +46,13 @@ fn an_entity_is_counted_per_event_over_all_parts_and_aliases() {
     assert!(parts[0].len() > 2, "the long event is in pieces");
     let second = |seconds: i64| Timestamp(seconds * 1_000_000);
     for (since, sessions, count, first) in [(None, 3, 4, 20), (Some(100), 2, 2, 100)] {
-        let found = named(&parts, &[EntityKind::File], &all, since.map(second), &same);
+        let found = count_entities(&parts, &[EntityKind::File], &all, since.map(second), &same);
         let [file] = &found.named[..] else { panic!("one file: {found:?}") };
         assert_eq!((&*file.name, file.sessions, file.count), ("src/tax.rs", sessions, count));
         assert_eq!((file.first_at, file.last_at), (second(first), second(DAY + 10)), "{since:?}");
     }
     let names = ["w/src/tax.rs", "src/tax.rs"].map(str::to_owned).to_vec();
-    let found = naming(&parts, &[(EntityKind::File, names)], &all, 20);
+    let found = find_naming_sessions(&parts, &[(EntityKind::File, names)], &all, 20);
     let found: Vec<(&str, u64, Timestamp)> =
         found[0].iter().map(|one| (one.session.as_str(), one.count, one.last_at)).collect();
     let expected = [("s2", 1, DAY + 10), ("s0", 2, 100), ("s1", 1, 20)];
@@ -63,11 +63,11 @@ fn an_entity_is_counted_per_event_over_all_parts_and_aliases() {
 fn an_event_split_into_pieces_counts_once_for_its_day() {
     let bytes = parts();
     let parts = [Part::read(&bytes[0]).unwrap(), Part::read(&bytes[1]).unwrap()];
-    let counted = by_day(&parts, &all, None);
+    let counted = count_by_day(&parts, &all, None);
     let days: Vec<(i64, u64, u64)> =
         counted.days.iter().map(|(day, of)| (*day, of.sessions, of.events)).collect();
     assert_eq!((days, counted.sessions), (vec![(0, 2, 3), (1, 1, 1)], 3));
     assert!(counted.days[&0].words > 900, "{counted:?}");
-    let later = by_day(&parts, &all, Some(Timestamp(60_000_000)));
+    let later = count_by_day(&parts, &all, Some(Timestamp(60_000_000)));
     assert_eq!((later.days[&0].events, later.sessions), (1, 2), "{later:?}");
 }

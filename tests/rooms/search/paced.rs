@@ -6,11 +6,11 @@ use std::{cell::Cell, rc::Rc};
 use sessionlog::{
     event::{
         Position, Range, SessionHash,
-        pace::{Ended, paced},
+        pace::{Cancelled, run_paced},
     },
     search::{
-        EntityKind, HitOrder, Meaning, MeaningBuilder, Part, SessionRef, by_day, merge,
-        merge_meaning, named, naming, nearest, rank,
+        EntityKind, HitOrder, Part, SessionRef, VectorPart, VectorPartBuilder, count_by_day,
+        count_entities, find_naming_sessions, merge, merge_meaning, nearest, rank,
     },
 };
 
@@ -26,9 +26,9 @@ fn check_cancellation(of: &str, compute: impl Fn()) {
         counted.set(counted.get() + 1);
         Ok(())
     };
-    assert_eq!(paced(look, &compute), Ok(()));
+    assert_eq!(run_paced(look, &compute), Ok(()));
     assert!(count.get() > 0, "{of} never looks");
-    assert_eq!(paced(|| Err(Ended), compute), Err(Ended), "{of} does not end");
+    assert_eq!(run_paced(|| Err(Cancelled), compute), Err(Cancelled), "{of} does not end");
 }
 
 #[test]
@@ -46,19 +46,19 @@ fn every_index_computation_yields_and_can_be_cancelled() {
     check_cancellation("merge", || drop(merge(&parts, &all)));
     let same = |_: EntityKind, name: String| name;
     let kinds = [EntityKind::File];
-    check_cancellation("named", || drop(named(&parts, &kinds, &all, None, &same)));
-    check_cancellation("by_day", || drop(by_day(&parts, &all, None)));
+    check_cancellation("named", || drop(count_entities(&parts, &kinds, &all, None, &same)));
+    check_cancellation("by_day", || drop(count_by_day(&parts, &all, None)));
     let wanted: Vec<_> =
         (0..PASSAGES).map(|n| (EntityKind::File, vec![format!("src/file{n}.rs")])).collect();
-    check_cancellation("naming", || drop(naming(&parts, &wanted, &all, 20)));
-    let mut made = MeaningBuilder::new("model", 8);
+    check_cancellation("naming", || drop(find_naming_sessions(&parts, &wanted, &all, 20)));
+    let mut made = VectorPartBuilder::new("model", 8);
     let session = SessionRef { hash: SessionHash([1; 32]), id: "s1" };
-    made.cover(session, Range::new(Position(0), Position(PASSAGES as u64)));
+    made.mark_indexed(session, Range::new(Position(0), Position(PASSAGES as u64)));
     for n in 0..PASSAGES as u64 {
         made.add(session, Position(n), 0, &[n as f32 + 1.0; 8]);
     }
     let bytes = made.finish();
-    let parts = [Meaning::read(&bytes).unwrap()];
+    let parts = [VectorPart::read(&bytes).unwrap()];
     check_cancellation("nearest", || drop(nearest(&parts, &[1.0; 8], &all)));
     check_cancellation("merge_meaning", || drop(merge_meaning(&parts, &all)));
 }

@@ -1,11 +1,11 @@
 //! Events split into passages.
 
 use crate::event;
-use sessionlog::search::{Field, passages};
+use sessionlog::search::{PassageField, visit_passages};
 
-fn passages_of(kind: &str, body: &str) -> Vec<(Field, String)> {
+fn passages_of(kind: &str, body: &str) -> Vec<(PassageField, String)> {
     let mut found = Vec::new();
-    passages(&event(0, kind, body), |passage| {
+    visit_passages(&event(0, kind, body), |passage| {
         assert_eq!(passage.ordinal as usize, found.len());
         found.push((passage.field, passage.text.to_owned()));
     });
@@ -20,39 +20,39 @@ fn text_fields_of_an_event_are_passages_and_identifiers_are_not() {
             r#"{"number":1,"description":"Looked at the ledger. Found the second ledger.",
                     "reasoning":"Why not.","rejected":["guessing","asking"]}"#,
             &[
-                (Field::Step, "Looked at the ledger. Found the second ledger."),
-                (Field::Reason, "Why not."),
-                (Field::Rejected, "guessing"),
-                (Field::Rejected, "asking"),
+                (PassageField::Step, "Looked at the ledger. Found the second ledger."),
+                (PassageField::Reason, "Why not."),
+                (PassageField::Rejected, "guessing"),
+                (PassageField::Rejected, "asking"),
             ][..],
         ),
-        ("research.gap_opened", r#"{"description":"who?"}"#, &[(Field::Gap, "who?")]),
+        ("research.gap_opened", r#"{"description":"who?"}"#, &[(PassageField::Gap, "who?")]),
         ("research.gap_closed", r#"{"gap_id":"g1","description":"who?"}"#, &[]),
         (
             "source.found",
             r#"{"url":"https://a.example","title":"A"}"#,
-            &[(Field::Source, "A https://a.example")],
+            &[(PassageField::Source, "A https://a.example")],
         ),
         (
             "agent.tool_use",
             r#"{"name":"Bash","call_id":"c1","input":{"command":"a\nb","timeout":5}}"#,
-            &[(Field::Call, "Bash\ncommand: a\nb\ntimeout: 5")],
+            &[(PassageField::Call, "Bash\ncommand: a\nb\ntimeout: 5")],
         ),
         (
             "agent.tool_result",
             r#"{"call_id":"c1","content":[{"type":"text","text":"fine"}],"raw":{"x":"y"}}"#,
-            &[(Field::Result, "fine")],
+            &[(PassageField::Result, "fine")],
         ),
         ("agent.tool_use", r#"{"name":"mcp__sessionlog__x","input":{"find":"word"}}"#, &[]),
         ("agent.tool_use", r#"{"name":"x","server":"sessionlog","input":{"find":"w"}}"#, &[]),
-        ("user.message", r#"{"content":"do it"}"#, &[(Field::Instruction, "do it")]),
-        ("agent.message", r#"{"content":"done"}"#, &[(Field::Answer, "done")]),
-        ("deploy.done", r#"{"host":{"port":80},"ok":true}"#, &[(Field::Event, "port: 80")]),
+        ("user.message", r#"{"content":"do it"}"#, &[(PassageField::Instruction, "do it")]),
+        ("agent.message", r#"{"content":"done"}"#, &[(PassageField::Answer, "done")]),
+        ("deploy.done", r#"{"host":{"port":80},"ok":true}"#, &[(PassageField::Event, "port: 80")]),
         ("deploy.done", "not JSON", &[]),
         ("research.step", r#"{"number":"x"}"#, &[]),
     ] {
         let found = passages_of(kind, body);
-        let found: Vec<(Field, &str)> =
+        let found: Vec<(PassageField, &str)> =
             found.iter().map(|(field, text)| (*field, text.as_str())).collect();
         assert_eq!(found, expected, "{kind} {body}");
     }

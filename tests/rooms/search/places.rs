@@ -2,7 +2,7 @@
 
 use sessionlog::{
     event::{Event, Timestamp},
-    search::{EventText, Hit, HitOrder, Part, rank},
+    search::{EventText, HitOrder, Part, SearchHit, rank},
 };
 
 use super::index::{all, built, query};
@@ -15,7 +15,7 @@ fn at(position: u64, time: &str, text: &str) -> (u8, Event) {
     (0, Event { created_at, ..event(position, "user.message", body) })
 }
 
-fn found(events: &[(u8, Event)], text: &str) -> Vec<Hit> {
+fn found(events: &[(u8, Event)], text: &str) -> Vec<SearchHit> {
     let bytes = built(events);
     rank(&[Part::read(&bytes).unwrap()], &query(text), &all, HitOrder::Score, 100).hits
 }
@@ -30,7 +30,7 @@ fn own_hits(events: &[(u8, Event)], text: &str) -> Vec<u64> {
 const LONG_AGO: &str = "2001-01-01T12:00:00Z";
 
 #[test]
-fn a_date_is_found_in_every_notation() {
+fn a_date_in_a_query_matches_every_notation_of_the_date() {
     let texts = [
         (LONG_AGO, "the lease begins on 2023-05-08"),
         (LONG_AGO, "the lease begins on May 8th, 2023"),
@@ -79,7 +79,7 @@ fn a_date_is_found_in_every_notation() {
 }
 
 #[test]
-fn each_piece_of_a_long_event_is_found_and_shown_separately() {
+fn a_long_event_is_one_hit_with_the_piece_that_matches() {
     let filler = |from: usize| {
         let words = (from..from + 511).map(|n| format!("filler{n}"));
         words.collect::<Vec<_>>().join(" ")
@@ -96,7 +96,7 @@ fn each_piece_of_a_long_event_is_found_and_shown_separately() {
         ("8 May 2023", 2, "src/log/scan.rs on 8 May 2023"),
     ] {
         let hits = found(&events, asked);
-        let of_first: Vec<&Hit> = hits.iter().filter(|hit| hit.position.0 == 0).collect();
+        let of_first: Vec<&SearchHit> = hits.iter().filter(|hit| hit.position.0 == 0).collect();
         assert_eq!(of_first.len(), 1, "{asked}: an event is one hit");
         assert_eq!(of_first[0].piece, piece, "{asked}");
         assert!(said.piece(piece).starts_with(shows), "{asked}: {}", said.piece(piece));

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use sessionlog::{
     event::{Event, Position, Range},
-    search::{Hit, HitOrder, Part, SessionRef, rank},
+    search::{HitOrder, Part, SearchHit, SessionRef, rank},
 };
 
 use super::index::{WORDS, all, built, query, session, texts, written};
@@ -40,7 +40,7 @@ proptest! {
         let plain = plain(&texts);
         prop_assert_eq!(hits.len(), plain.len());
         for (of, position, expected) in plain {
-            let is = |hit: &&Hit| (hit.hash.0[0], hit.position) == (of, position);
+            let is = |hit: &&SearchHit| (hit.hash.0[0], hit.position) == (of, position);
             let why = hits.iter().find(is).unwrap().why;
             let found = [why.words, why.near, why.session, why.whole];
             for (found, expected) in found.into_iter().zip(expected) {
@@ -126,7 +126,7 @@ fn a_part_returns_the_position_from_which_its_events_are_settled() {
     let settled = |events: &[(u8, Event)]| -> Vec<u64> {
         let bytes = built(events);
         let part = Part::read(&bytes).unwrap();
-        part.settled().map(|(_, from)| from.0).collect()
+        part.final_positions().map(|(_, from)| from.0).collect()
     };
     assert_eq!(settled(&of(&["user.message", "agent.message", "agent.thinking"])), [0]);
     for kind in [
@@ -149,5 +149,5 @@ fn a_part_returns_the_position_from_which_its_events_are_settled() {
     let merged = sessionlog::search::merge(&parts, &|_: SessionRef<'_>, range: Range| vec![range]);
     assert_eq!(merged, built(&events));
     let merged = Part::read(&merged).unwrap();
-    assert_eq!(merged.settled().collect::<Vec<_>>(), [(session(0).hash, Position(4))]);
+    assert_eq!(merged.final_positions().collect::<Vec<_>>(), [(session(0).hash, Position(4))]);
 }

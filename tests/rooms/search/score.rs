@@ -4,14 +4,14 @@
 use sessionlog::{
     api::search::Why,
     event::{Event, Range},
-    search::{Hit, HitOrder, Part, SessionRef, rank},
+    search::{HitOrder, Part, SearchHit, SessionRef, rank},
 };
 
 use super::index::{all, built, numbered, query};
 use crate::event;
 
 /// Returns the hits in these parts, by session and position.
-fn hits(parts: &[Vec<u8>], text: &str) -> Vec<Hit> {
+fn hits(parts: &[Vec<u8>], text: &str) -> Vec<SearchHit> {
     let parts: Vec<Part<'_>> = parts.iter().map(|part| Part::read(part).unwrap()).collect();
     let mut hits = rank(&parts, &query(text), &all, HitOrder::Score, 100).hits;
     hits.sort_by_key(|hit| (hit.hash, hit.position));
@@ -19,7 +19,7 @@ fn hits(parts: &[Vec<u8>], text: &str) -> Vec<Hit> {
 }
 
 fn shares(parts: &[Vec<u8>], text: &str, of: fn(&Why) -> f32) -> Vec<(u8, u64, f32)> {
-    let rounded = |hit: &Hit| (of(&hit.why) * 1_000.0).round() / 1_000.0;
+    let rounded = |hit: &SearchHit| (of(&hit.why) * 1_000.0).round() / 1_000.0;
     hits(parts, text).iter().map(|hit| (hit.hash.0[0], hit.position.0, rounded(hit))).collect()
 }
 

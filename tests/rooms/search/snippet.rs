@@ -4,11 +4,11 @@ use unicode_segmentation::UnicodeSegmentation as _;
 
 use sessionlog::{
     event::text::ELLIPSIS,
-    search::{Query, Snippet, snippet},
+    search::{PassageSnippet, Query, extract_snippet},
 };
 
-fn snippet_of(query: &str, text: &str, bytes_max: usize) -> Snippet {
-    snippet(&Query::parse(query).unwrap(), text, bytes_max)
+fn snippet_of(query: &str, text: &str, bytes_max: usize) -> PassageSnippet {
+    extract_snippet(&Query::parse(query).unwrap(), text, bytes_max)
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Secrets in other forms than verbatim: escaped, in a list of lines, hashed, in PowerShell; and
 //! look-alikes. Every secret here is generated where it is used.
 
-use sessionlog::secrets::{Recogniser, Report};
+use sessionlog::secrets::{MaskingReport, Recogniser};
 
 use super::recogniser::{drawn, found, hex};
 
 /// Removes the secrets of a text.
 fn remove_secrets(text: &str) -> String {
-    let mut report = Report::default();
-    Recogniser::default().json(text, &mut report).unwrap_or_else(|| text.to_owned())
+    let mut report = MaskingReport::default();
+    Recogniser::default().mask_json(text, &mut report).unwrap_or_else(|| text.to_owned())
 }
 
 /// Returns the text with some characters escaped: in JSON once and twice, in a URL, in HTML.
@@ -33,7 +33,7 @@ fn escaped_forms(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_secret_is_found_under_any_escaping() {
+fn a_secret_is_masked_under_any_escaping() {
     let (random, digits) = (drawn(60), hex(64));
     for (text, secret) in [
         (format!("a ghp_{} b", &random[..36]), format!("ghp_{}", &random[..36])),
@@ -65,7 +65,7 @@ fn a_secret_is_found_under_any_escaping() {
 }
 
 #[test]
-fn a_private_key_split_into_list_lines_is_found() {
+fn a_private_key_split_into_list_lines_is_masked() {
     let body: Vec<String> = (0..6).map(|at| drawn(64 + at)).collect();
     for (first, last) in [("+", "+"), ("-", "-"), ("", ""), (" ", " "), ("7: ", "  12→")] {
         let mut lines = vec![format!("{first}-----BEGIN RSA {} KEY-----", "PRIVATE")];
@@ -173,7 +173,7 @@ fn many_escapes_and_tags_take_linear_time() {
     for part in ["\\", "\\n", "%25", "&amp;", "<private a=\"", "<private a='", "</private", "\\u00"]
     {
         let text = part.repeat(size / part.len());
-        let left = Recogniser::default().text(&text, &mut Report::default());
+        let left = Recogniser::default().mask_text(&text, &mut MaskingReport::default());
         let expected = part.starts_with("<private").then_some("[private]");
         assert_eq!(left.as_deref(), expected, "{part}");
     }

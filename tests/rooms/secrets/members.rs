@@ -1,12 +1,12 @@
 //! Members whose names mark their values as secrets, and other members.
 
-use sessionlog::secrets::{Recogniser, Report};
+use sessionlog::secrets::{MaskingReport, Recogniser};
 
 /// Returns true if a value is removed because of its member's name.
 fn is_removed(name: &str, value: impl Into<serde_json::Value>) -> bool {
-    let mut report = Report::default();
+    let mut report = MaskingReport::default();
     let text = serde_json::json!({ name: value.into() }).to_string();
-    let _ = Recogniser::default().json(&text, &mut report);
+    let _ = Recogniser::default().mask_json(&text, &mut report);
     report.rules().any(|(rule, _)| rule == "secret-member")
 }
 

@@ -1,6 +1,6 @@
 //! The rules against texts that they must and must not change. Every secret here is invented.
 
-use sessionlog::secrets::{RULES, Recogniser, Report};
+use sessionlog::secrets::{MaskingReport, RULES, Recogniser};
 
 /// Returns random letters and digits, so that no file of this project looks like a leak.
 pub(super) fn drawn(count: usize) -> String {
@@ -13,8 +13,8 @@ pub(super) fn hex(count: usize) -> String {
 }
 
 pub(super) fn found(text: &str) -> Vec<String> {
-    let mut report = Report::default();
-    let clean = Recogniser::default().text(text, &mut report);
+    let mut report = MaskingReport::default();
+    let clean = Recogniser::default().mask_text(text, &mut report);
     assert_eq!(clean.is_none(), report.is_empty(), "{text}");
     report.rules().map(|(rule, _)| rule.to_owned()).collect()
 }
@@ -85,12 +85,13 @@ fn rule_examples() -> Vec<(&'static str, String, String)> {
 fn every_rule_removes_exactly_its_secret() {
     let recogniser = Recogniser::default();
     for (rule, text, secret) in rule_examples() {
-        let mut report = Report::default();
-        let clean = recogniser.text(&text, &mut report).unwrap_or_else(|| panic!("kept: {text}"));
+        let mut report = MaskingReport::default();
+        let clean =
+            recogniser.mask_text(&text, &mut report).unwrap_or_else(|| panic!("kept: {text}"));
         let expected = text.replace(&secret, &format!("[redacted:{rule}]"));
         assert_eq!(clean, expected, "{rule}: {text}");
         assert_eq!(report.to_json(), format!("{{\"{rule}\":1}}"));
-        assert_eq!(recogniser.text(&clean, &mut report), None, "once is enough: {clean}");
+        assert_eq!(recogniser.mask_text(&clean, &mut report), None, "once is enough: {clean}");
     }
     let shown: Vec<_> = rule_examples().into_iter().map(|(rule, ..)| rule).collect();
     for rule in RULES.iter().filter(|rule| rule.name != "secret-member") {
@@ -217,11 +218,11 @@ fn only_the_value_of_a_secret_member_is_removed_from_json() {
     ] {
         let (text, mut report) = (
             text.replace("\"T\"", &format!("\"{token}\"")).replace(" T ", &format!(" {token} ")),
-            Report::default(),
+            MaskingReport::default(),
         );
-        assert_eq!(recogniser.json(&text, &mut report).as_deref(), Some(expected), "{text}");
+        assert_eq!(recogniser.mask_json(&text, &mut report).as_deref(), Some(expected), "{text}");
         assert!(!report.is_empty());
-        assert_eq!(recogniser.json(expected, &mut report), None, "once is enough: {expected}");
+        assert_eq!(recogniser.mask_json(expected, &mut report), None, "once is enough: {expected}");
     }
 }
 
@@ -244,7 +245,7 @@ fn a_member_named_like_a_secret_removes_no_other_value() {
         "\"",
         r#"{"a":"b\\"}"#,
     ] {
-        assert_eq!(recogniser.json(text, &mut Report::default()), None, "{text}");
+        assert_eq!(recogniser.mask_json(text, &mut MaskingReport::default()), None, "{text}");
     }
 }
 
@@ -263,11 +264,12 @@ fn rules_are_disabled_added_and_replaced_by_name() {
         ("on", "allow ^hunter2$", "postgres://a:hunter2@db EMP-12345 [redacted:slack-token]"),
     ] {
         let recogniser = Recogniser::parse(setting, lines).expect("read");
-        let clean = recogniser.text(text, &mut Report::default()).expect("something is found");
+        let clean =
+            recogniser.mask_text(text, &mut MaskingReport::default()).expect("something is found");
         assert_eq!(clean, expected, "{setting} {lines}");
     }
     let off = Recogniser::parse("off", "").expect("read");
-    assert_eq!(off.text("password=hunter2", &mut Report::default()), None);
+    assert_eq!(off.mask_text("password=hunter2", &mut MaskingReport::default()), None);
     for (setting, lines, said) in [
         ("-nobody", "", "nobody"),
         ("loud", "", "loud"),
@@ -300,8 +302,8 @@ fn a_private_span_is_removed_under_any_rules_and_in_any_field() {
                 1,
             ),
         ] {
-            let mut report = Report::default();
-            let clean = recogniser.json(text, &mut report);
+            let mut report = MaskingReport::default();
+            let clean = recogniser.mask_json(text, &mut report);
             assert_eq!(clean.as_deref(), Some(expected), "{setting} {text}");
             assert_eq!(report.rules().collect::<Vec<_>>(), [("private", count)]);
         }
@@ -331,7 +333,7 @@ fn a_long_text_without_secrets_is_scanned_once() {
         "--from-literal=a",
     ] {
         let text = unit.repeat(100_000 / unit.len());
-        let _ = recogniser.text(&text, &mut Report::default());
+        let _ = recogniser.mask_text(&text, &mut MaskingReport::default());
     }
 }
 
@@ -343,14 +345,15 @@ fn the_search_for_a_private_keys_end_stops_at_the_next_key() {
     let unit = format!("{begin}\n{}\n", drawn(32));
     for (count, end) in [(2, ""), (50, ""), (50, "-----END PRIVATE KEY-----")] {
         let text = unit.repeat(count) + end;
-        let clean = Recogniser::default().text(&text, &mut Report::default()).expect("found");
+        let clean =
+            Recogniser::default().mask_text(&text, &mut MaskingReport::default()).expect("found");
         assert_eq!(clean.matches("[redacted:private-key]").count(), count, "{end}");
     }
     let headed = format!(
         "{begin}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,9F--8E\n\n{}\n-----END PRIVATE KEY-----",
         drawn(64)
     );
-    let clean = Recogniser::default().text(&headed, &mut Report::default());
+    let clean = Recogniser::default().mask_text(&headed, &mut MaskingReport::default());
     assert_eq!(clean.as_deref(), Some("[redacted:private-key]"));
 }
 
@@ -386,12 +389,12 @@ fn meant(text: &str) -> String {
 
 /// Returns the text as the hook would record it: as a JSON member, and verbatim.
 fn recorded_forms(recogniser: &Recogniser, text: &str) -> [String; 2] {
-    let report = &mut Report::default();
+    let report = &mut MaskingReport::default();
     let event = serde_json::json!({ "command": text }).to_string();
-    let clean = recogniser.json(&event, report).unwrap_or(event);
+    let clean = recogniser.mask_json(&event, report).unwrap_or(event);
     let value: serde_json::Value = serde_json::from_str(&clean).expect("it is JSON still");
     let member = value["command"].as_str().expect("a text").to_owned();
-    [member, recogniser.text(text, report).unwrap_or_else(|| text.to_owned())]
+    [member, recogniser.mask_text(text, report).unwrap_or_else(|| text.to_owned())]
 }
 
 /// Inserts a secret at each mark of a text.
@@ -408,7 +411,7 @@ fn wrong(recogniser: &Recogniser, list: &str) -> [(Vec<String>, usize); 2] {
         let mut columns = line.splitn(3, '\t').map(meant);
         let [label, secret, text] = [(); 3].map(|()| columns.next().expect("three columns"));
         let clean = recorded_forms(recogniser, &text);
-        let again = recogniser.text(&clean[1], &mut Report::default());
+        let again = recogniser.mask_text(&clean[1], &mut MaskingReport::default());
         assert_eq!(again, None, "once is enough: {clean:?}");
         let (wrong, is_right) = match &*label {
             "secret" => (
@@ -449,7 +452,7 @@ fn labelled_secrets_are_removed_and_look_alikes_kept() {
 }
 
 #[test]
-fn recall_falls_below_the_minimum_when_a_rule_is_removed() {
+fn detection_of_labelled_secrets_falls_below_the_minimum_without_a_rule() {
     for setting in ["-assignment", "-command-password"] {
         let recogniser = Recogniser::parse(setting, "").expect("read");
         assert_eq!(lists_below_minimum(&recogniser), LABELLED.map(|(name, _)| name), "{setting}");

@@ -3,12 +3,12 @@
 use sessionlog::{
     event::{Position, Range, SessionId},
     service::{Code, ServiceError},
-    store::{Gap, StoreError},
+    store::{SessionGap, StoreError},
 };
 
 #[test]
 fn a_damaged_session_error_names_its_intact_and_missing_ranges() {
-    let gap = |from, to| Gap {
+    let gap = |from, to| SessionGap {
         range: Range::new(Position(from), Position(to)),
         reason: "checksum".to_owned(),
         accepted_at: None,

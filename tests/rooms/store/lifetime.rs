@@ -5,7 +5,7 @@ use std::time::Duration;
 use sessionlog::{
     env::Clock as _,
     event::Timestamp,
-    store::{Lifetimes, lifetime::Count},
+    store::{Lifetimes, lifetime::LifetimeClock},
 };
 use sessionlog_sim::ManualClock;
 
@@ -25,12 +25,12 @@ fn jump_clock(clock: &ManualClock, by: i64) {
 fn counted(steps: &str) -> i64 {
     let clock = ManualClock::default();
     let began = clock.now().0;
-    let mut count = Count::begin(&clock);
+    let mut count = LifetimeClock::begin(&clock);
     for step in steps.split_whitespace() {
         match step.split_at(1) {
             ("+", number) => clock.advance(hours(number.parse().expect("hours"))),
             ("~", number) => jump_clock(&clock, number.parse::<i64>().expect("hours") * HOUR),
-            _ => count = Count::resume(&clock, count.state(&clock), &[]),
+            _ => count = LifetimeClock::resume(&clock, count.state(&clock), &[]),
         }
         let _ = count.now(&clock);
     }
@@ -60,10 +60,10 @@ fn a_running_store_counts_only_its_running_time() {
 fn at_most_a_day_of_downtime_is_counted_and_clock_swings_once() {
     let off = |by: i64| {
         let clock = ManualClock::default();
-        let count = Count::begin(&clock);
+        let count = LifetimeClock::begin(&clock);
         let told = count.state(&clock);
         jump_clock(&clock, by);
-        let after = Count::resume(&clock, told, &[]).now(&clock);
+        let after = LifetimeClock::resume(&clock, told, &[]).now(&clock);
         after.0 - told.counted.0
     };
     for (by, expected) in [
@@ -79,12 +79,12 @@ fn at_most_a_day_of_downtime_is_counted_and_clock_swings_once() {
     }
     // Two systems on one machine that disagree about its time zone.
     let clock = ManualClock::default();
-    let mut told = Count::begin(&clock).state(&clock);
+    let mut told = LifetimeClock::begin(&clock).state(&clock);
     let began = told.counted;
     for _ in 0..100 {
         for by in [8 * HOUR, -8 * HOUR] {
             jump_clock(&clock, by);
-            told = Count::resume(&clock, told, &[]).state(&clock);
+            told = LifetimeClock::resume(&clock, told, &[]).state(&clock);
         }
     }
     assert_eq!(told.counted.0 - began.0, 8 * HOUR);
@@ -93,23 +93,23 @@ fn at_most_a_day_of_downtime_is_counted_and_clock_swings_once() {
 #[test]
 fn counting_resumes_after_a_clock_years_ahead_is_corrected() {
     let clock = ManualClock::default();
-    let count = Count::begin(&clock);
+    let count = LifetimeClock::begin(&clock);
     jump_clock(&clock, YEARS);
     let told = count.state(&clock);
     jump_clock(&clock, -YEARS);
-    let count = Count::resume(&clock, told, &[]);
+    let count = LifetimeClock::resume(&clock, told, &[]);
     clock.advance(hours(3));
     let told = count.state(&clock);
     jump_clock(&clock, 5 * HOUR);
-    let counted = Count::resume(&clock, told, &[]).now(&clock);
+    let counted = LifetimeClock::resume(&clock, told, &[]).now(&clock);
     assert_eq!(counted.0 - ManualClock::default().now().0, 8 * HOUR);
 }
 
 #[test]
-fn events_of_the_last_counted_day_are_found_despite_clock_jumps() {
+fn the_earliest_wall_time_covers_the_last_counted_day_despite_clock_jumps() {
     const DAY: i64 = 24 * HOUR;
     let clock = ManualClock::default();
-    let mut count = Count::begin(&clock);
+    let mut count = LifetimeClock::begin(&clock);
     let (mut written, mut before) = (Vec::new(), Vec::new());
     // Elapsed hours, hours that the wall clock jumps, and true for a stop.
     let steps = [(5, 0), (1, 87_600), (20, 0), (3, -3), (1, 100), (2, 8), (2, -8), (30, 0)];
@@ -120,19 +120,23 @@ fn events_of_the_last_counted_day_are_found_despite_clock_jumps() {
         before.push((counted, clock.now().0));
         jump_clock(&clock, by * HOUR);
         if n % 3 == 1 {
-            count = Count::resume(&clock, count.state(&clock), &before);
+            count = LifetimeClock::resume(&clock, count.state(&clock), &before);
         }
-        let (now, from) = (count.now(&clock).0, count.earliest(&clock, DAY).0);
+        let (now, from) = (count.now(&clock).0, count.earliest_wall_time(&clock, DAY).0);
         for (at, wall) in &written {
             assert!(now - at > DAY || *wall >= from, "step {n}: written at {at}, it is {now}");
         }
     }
     clock.advance(hours(48));
-    assert_eq!(count.earliest(&clock, DAY).0, clock.now().0 - DAY, "without jumps it is a day");
+    assert_eq!(
+        count.earliest_wall_time(&clock, DAY).0,
+        clock.now().0 - DAY,
+        "without jumps it is a day"
+    );
 }
 
 #[test]
-fn the_limit_of_a_session_overrides_the_default_and_its_grain_is_added() {
+fn the_limit_of_a_session_replaces_the_default_and_the_grain_is_added_to_it() {
     let lifetimes = Lifetimes::default();
     let start = Timestamp(0);
     let expires = |ttl| lifetimes.expires_at(ttl, start).map(|at| at.0);
@@ -146,7 +150,7 @@ fn the_limit_of_a_session_overrides_the_default_and_its_grain_is_added() {
     for (idle, hot) in [(0, true), (4 * HOUR + HOUR / 4, true), (5 * HOUR, false)] {
         assert_eq!(lifetimes.is_hot(None, start, Timestamp(idle)), hot, "{idle}");
     }
-    let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_goes_at(ttl, start).map(|at| at.0);
+    let goes = |lifetimes: Lifetimes, ttl| lifetimes.expired_reclaim_at(ttl, start).map(|at| at.0);
     assert_eq!(goes(lifetimes, None), None, "an expired session stays without end");
     assert_eq!(goes(lifetimes, Some(0)), None);
     assert_eq!(goes(lifetimes, Some(60)), Some(168 * HOUR), "a temporary one does not");

@@ -8,7 +8,7 @@ use sessionlog::{
 
 fn read(query: &str) -> ServiceResult<EventQuery> {
     let pairs = url::form_urlencoded::parse(query.as_bytes()).into_owned();
-    read_query::<EventsQuery>(&pairs.collect::<Vec<_>>())?.read()
+    read_query::<EventsQuery>(&pairs.collect::<Vec<_>>())?.parse()
 }
 
 #[test]

@@ -2,31 +2,31 @@
 
 use sessionlog::{
     access::Grant,
-    verbs::{Need, Registered, Route},
+    verbs::{RequiredGrant, Route, RouteTable},
 };
 
-const READ: Route = Route::get("/a", "readA", Need::Grant(Grant::Read));
-const HOLD: Route = Route::put("/a", "holdA", Need::Grant(Grant::Admin));
+const READ: Route = Route::get("/a", "readA", RequiredGrant::Grant(Grant::Read));
+const HOLD: Route = Route::put("/a", "holdA", RequiredGrant::Grant(Grant::Admin));
 
-fn registered() -> Registered {
-    let mut all = Registered::default();
+fn registered() -> RouteTable {
+    let mut all = RouteTable::default();
     all.add(READ);
     all.add(HOLD);
     all
 }
 
 #[test]
-fn a_request_needs_what_its_route_declares() {
+fn a_request_needs_the_grant_that_its_route_declares() {
     for (method, path, need) in [
         ("GET", "/a", READ.need),
         ("HEAD", "/a", READ.need),
         ("PUT", "/a", HOLD.need),
-        ("DELETE", "/a", Need::Credential),
-        ("GET", "/a/hold", Need::Grant(Grant::Operator)),
+        ("DELETE", "/a", RequiredGrant::Credential),
+        ("GET", "/a/hold", RequiredGrant::Grant(Grant::Operator)),
     ] {
         assert_eq!(registered().need(method, path), need, "{method} {path}");
     }
-    assert!(HOLD.audited() && !READ.audited());
+    assert!(HOLD.is_audited() && !READ.is_audited());
 }
 
 #[test]

@@ -6,11 +6,13 @@ use serde_json::Value;
 use sessionlog::{
     event::{Event, EventId, NewEvent, Origin, Position, Timestamp, limits},
     service::Code,
-    wire::json::{RESERVED, check, event, event_text, events, utf8, write_event_line},
+    wire::json::{
+        RESERVED, check, check_utf8, event_text, parse_event, parse_events, write_event_line,
+    },
 };
 
 fn code(text: &str) -> (Code, Option<String>) {
-    let error = event(text, Origin::Harness).expect_err(text);
+    let error = parse_event(text, Origin::Harness).expect_err(text);
     (error.code, error.hint.field)
 }
 
@@ -43,7 +45,7 @@ fn reserved_members_are_removed_and_the_rest_is_kept_verbatim() {
             r#"{"b":1,"a":{"type":7,"id":[]}}"#,
         ),
     ] {
-        let event = event(text, Origin::Harness).expect(text);
+        let event = parse_event(text, Origin::Harness).expect(text);
         assert_eq!(event.body, body.as_bytes(), "{text}");
         assert_eq!(event.kind.as_str(), "a.b", "{text}");
     }
@@ -83,7 +85,7 @@ fn reserved_members_of_a_wrong_type_are_rejected_with_an_error_naming_them() {
 #[test]
 fn an_invalid_request_error_names_its_invalid_event() {
     let refused = |text: &str| {
-        let error = events(text, Origin::Harness, true).expect_err(text);
+        let error = parse_events(text, Origin::Harness, true).expect_err(text);
         (error.code, error.hint.field.unwrap_or_default())
     };
     for (text, name) in [
@@ -106,7 +108,7 @@ fn an_invalid_request_error_names_its_invalid_event() {
     assert_eq!(refused(&deep), (Code::InvalidRequest, "events[0]".to_owned()));
     let fits =
         format!(r#"{{"events":[{{"type":"a.b","x":{}1{}}}]}}"#, "[".repeat(127), "]".repeat(127));
-    assert_eq!(events(&fits, Origin::Harness, true).map(|events| events.len()), Ok(1));
+    assert_eq!(parse_events(&fits, Origin::Harness, true).map(|events| events.len()), Ok(1));
 }
 
 #[test]
@@ -114,11 +116,12 @@ fn an_exported_event_of_maximum_size_is_accepted_again() {
     let body = |bytes: usize| format!(r#"{{"x":"{}"}}"#, "y".repeat(bytes - 8));
     let typed = |body: &str| body.replacen('{', r#"{"type":"a.b","id":"e","#, 1);
     let largest = body(limits::EVENT_BYTES_MAX);
-    let first = event(&typed(&largest), Origin::Harness).expect("it fits");
+    let first = parse_event(&typed(&largest), Origin::Harness).expect("it fits");
     assert_eq!(first.body, largest);
-    let again = event(&event_text(&store_event(first)), Origin::Harness).expect("it fits again");
+    let again =
+        parse_event(&event_text(&store_event(first)), Origin::Harness).expect("it fits again");
     assert_eq!(again.body, largest);
-    let larger = event(&typed(&body(limits::EVENT_BYTES_MAX + 1)), Origin::Harness);
+    let larger = parse_event(&typed(&body(limits::EVENT_BYTES_MAX + 1)), Origin::Harness);
     assert_eq!(larger.map_err(|error| error.code), Err(Code::BodyTooLarge));
 }
 
@@ -164,11 +167,11 @@ proptest! {
         let mut body: serde_json::Map<String, Value> =
             serde_json::from_str(&text).expect("JSON");
         body.retain(|name, _| !RESERVED.contains(&name.as_str()));
-        let first = event(&text, Origin::Model).expect("taken");
+        let first = parse_event(&text, Origin::Model).expect("taken");
         let stored: Value = serde_json::from_slice(&first.body).expect("the body is JSON");
         prop_assert_eq!(&stored, &Value::Object(body));
         let wire = event_text(&store_event(first.clone()));
-        let again = event(&wire, Origin::Model).expect("taken again");
+        let again = parse_event(&wire, Origin::Model).expect("taken again");
         prop_assert_eq!(&again.body, &first.body, "body bytes survive");
         prop_assert_eq!(again.created_at, first.created_at);
         prop_assert_eq!(again.position, Some(Position(7)));
@@ -190,8 +193,9 @@ proptest! {
 
     #[test]
     fn arbitrary_bytes_do_not_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        if let Ok(text) = utf8(&bytes) {
-            let _ = (check(text), event(text, Origin::User), events(text, Origin::User, true));
+        if let Ok(text) = check_utf8(&bytes) {
+            let one = parse_event(text, Origin::User);
+            let _ = (check(text), one, parse_events(text, Origin::User, true));
         }
     }
 }

@@ -3,14 +3,14 @@
 use sessionlog::{
     event::{BatchKey, Fence, Origin, Position, SessionId},
     service::Code,
-    wire::json::append_line,
+    wire::json::parse_append_line,
 };
 
 #[test]
 fn a_json_line_is_a_batch_with_session_reference_and_key() {
     let text = r#" {"ref":"a\u00e9","events":[{"type":"a.b","n":1},{"type":"a.b"}],
             "session":"s","if_position":7,"idempotency_key":"k","fencing_token":3}"#;
-    let line = append_line(text, Origin::Harness);
+    let line = parse_append_line(text, Origin::Harness);
     let batch = line.batch.expect("a good line");
     assert_eq!(line.reference, Some(r#""a\u00e9""#));
     assert_eq!(line.session.as_ref().map(SessionId::as_str), Some("s"));
@@ -18,7 +18,7 @@ fn a_json_line_is_a_batch_with_session_reference_and_key() {
     assert_eq!(batch.key.as_ref().map(BatchKey::as_str), Some("k"));
     assert_eq!(batch.fence, Some(Fence(3)));
     let bare = r#"{"session":"s","events":[],"ref":null,"if_position":null}"#;
-    let line = append_line(bare, Origin::Harness);
+    let line = parse_append_line(bare, Origin::Harness);
     assert!(line.batch.is_ok() && line.reference.is_none());
 }
 
@@ -38,14 +38,14 @@ fn a_line_error_still_names_its_session() {
         (r#""events":[}"#, Code::InvalidJson, ""),
     ] {
         let text = format!(r#"{{"session":"s","ref":7,{rest}}}"#);
-        let line = append_line(&text, Origin::Harness);
+        let line = parse_append_line(&text, Origin::Harness);
         let error = line.batch.expect_err(&text);
         assert_eq!((error.code, error.hint.field.as_deref().unwrap_or_default()), (code, name));
         assert_eq!(line.session.as_ref().map(SessionId::as_str), Some("s"), "{text}");
         assert_eq!(line.reference, Some("7"), "{text}");
     }
     let late = r#"{"events":[1],"ref":"late","session":"s"}"#;
-    assert_eq!(append_line(late, Origin::Harness).reference, Some("\"late\""));
+    assert_eq!(parse_append_line(late, Origin::Harness).reference, Some("\"late\""));
     for (text, name) in [
         (r#"{"events":[]}"#, "session"),
         (r#"{"session":"/","events":[]}"#, "session"),
@@ -54,9 +54,9 @@ fn a_line_error_still_names_its_session() {
         (r#"{"session":"s","events":[],"ref":"\ud800"}"#, "ref"),
         ("[1]", "line"),
     ] {
-        let error = append_line(text, Origin::Harness).batch.expect_err(text);
+        let error = parse_append_line(text, Origin::Harness).batch.expect_err(text);
         assert_eq!(error.hint.field.as_deref(), Some(name), "{text}");
     }
     let long = format!(r#"{{"session":"s","events":[],"ref":"{}"}}"#, "x".repeat(129));
-    assert!(append_line(&long, Origin::Harness).batch.is_err());
+    assert!(parse_append_line(&long, Origin::Harness).batch.is_err());
 }

@@ -8,7 +8,7 @@ use sessionlog::{
     service::{Code, EventSlice},
     wire::{
         pb,
-        protobuf::{events, slice},
+        protobuf::{encode_slice, parse_events},
     },
 };
 
@@ -24,7 +24,7 @@ fn sent(body: &'static str) -> pb::NewEvent {
 fn a_protobuf_event_is_checked_like_json() {
     let refused = |new: pb::NewEvent| {
         let request = pb::EmitRequest { events: vec![sent("{}"), new] };
-        let error = events(request.encode_to_vec().into(), Origin::Harness).expect_err("bad");
+        let error = parse_events(request.encode_to_vec().into(), Origin::Harness).expect_err("bad");
         (error.code, error.hint.field.unwrap_or_default())
     };
     for (body, field) in [
@@ -43,7 +43,7 @@ fn a_protobuf_event_is_checked_like_json() {
 fn many_empty_events_are_rejected_before_allocation() {
     let body: Vec<u8> = [0x0a, 0x00].repeat(limits::BATCH_EVENTS_MAX + 1);
     assert_eq!(
-        events(body.into(), Origin::Harness).map_err(|error| error.code),
+        parse_events(body.into(), Origin::Harness).map_err(|error| error.code),
         Err(Code::InvalidRequest)
     );
 }
@@ -52,7 +52,7 @@ fn kept(id: &str, position: u64, created_at: Option<i64>, processed_at: i64) -> 
     Event {
         position: Position(position),
         id: EventId::new(id).expect("an id"),
-        kind: EventType::kept("a.b"),
+        kind: EventType::from_stored("a.b"),
         origin: Origin::Import,
         created_at: created_at.map(Timestamp),
         processed_at: Timestamp(processed_at),
@@ -104,11 +104,11 @@ proptest! {
             gaps: Vec::new(),
             types_seen: vec!["a.b".to_owned()],
         };
-        prop_assert_eq!(slice(&slice_of), whole.encode_to_vec());
+        prop_assert_eq!(encode_slice(&slice_of), whole.encode_to_vec());
     }
 
     #[test]
     fn arbitrary_bytes_do_not_panic_the_parser(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
-        let _ = events(bytes.into(), Origin::Harness);
+        let _ = parse_events(bytes.into(), Origin::Harness);
     }
 }

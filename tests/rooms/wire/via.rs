@@ -2,22 +2,29 @@
 
 use sessionlog::{
     event::SessionId,
-    service::{Remembered, Via},
+    service::{ClientIdentity, LastUse},
     wire::tools::via::{CONNECTION, DIRECTORY, REMEMBERED, SESSION, read, write},
 };
 
 #[test]
 fn front_end_headers_round_trip() {
     let id = |text: &str| Some(SessionId::new(text).expect("an id"));
-    let remembered = |session, fresh| Some(Remembered { session, fresh });
+    let remembered = |session, fresh| Some(LastUse { session, fresh });
     for via in [
-        Via::default(),
-        Via { session: id("s"), connection: Some("c 1".to_owned()), ..Via::default() },
-        Via { directory: Some("/home/é/100% mine\n+x".to_owned()), ..Via::default() },
-        Via { root: Some("/home/é".to_owned()), ..Via::default() },
-        Via { remembered: remembered(id("a"), false), ..Via::default() },
-        Via { remembered: remembered(id("a"), true), ..Via::default() },
-        Via { remembered: remembered(None, true), ..Via::default() },
+        ClientIdentity::default(),
+        ClientIdentity {
+            session: id("s"),
+            connection: Some("c 1".to_owned()),
+            ..ClientIdentity::default()
+        },
+        ClientIdentity {
+            directory: Some("/home/é/100% mine\n+x".to_owned()),
+            ..ClientIdentity::default()
+        },
+        ClientIdentity { root: Some("/home/é".to_owned()), ..ClientIdentity::default() },
+        ClientIdentity { remembered: remembered(id("a"), false), ..ClientIdentity::default() },
+        ClientIdentity { remembered: remembered(id("a"), true), ..ClientIdentity::default() },
+        ClientIdentity { remembered: remembered(None, true), ..ClientIdentity::default() },
     ] {
         let headers = write(&via);
         assert!(headers.iter().all(|(_, text)| text.is_ascii()));

@@ -156,7 +156,7 @@ impl File for SimFile {
     }
 
     /// Does nothing: the simulated kernel writes back at random.
-    fn hurry(&self, _byte_offset: u64, _bytes: u64) {}
+    fn start_writeback(&self, _byte_offset: u64, _bytes: u64) {}
 
     fn len(&self) -> io::Result<u64> {
         self.run(self.call(Op::Len, 0, 0), |disk| disk.len(self.file))

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{super::desk, planted::Made};
 use crate::{failure::Outcome, site::Site};
 use ::sessionlog::{
-    client::{Client, Request, session_path},
+    client::{Client, HttpRequest, session_path},
     event::SessionId,
 };
 
@@ -50,14 +50,14 @@ impl Clerk<'_> {
         let session = self.begin(name)?;
         self.append(&session, &made.events)?;
         for at in &made.wrong {
-            let page = Request::get(session_path(&session, "/events"));
+            let page = HttpRequest::get(session_path(&session, "/events"));
             let found = self.json(page.query("from", at).query("limit", 1))?;
             let id = found.pointer("/data/0/id").and_then(Value::as_str).unwrap_or_default();
             let path = session_path(&session, &format!("/events/{id}/mark"));
-            self.json(Request::post(path).json(&json!({ "mark": "wrong" })))?;
+            self.json(HttpRequest::post(path).json(&json!({ "mark": "wrong" })))?;
         }
         let saved = json!({ "session_id": session.as_str(), "context_items": made.items });
-        self.json(Request::post(format!("/v1/workspaces/{WORKSPACE}/save")).json(&saved))?;
+        self.json(HttpRequest::post(format!("/v1/workspaces/{WORKSPACE}/save")).json(&saved))?;
         Ok(session)
     }
 
@@ -70,7 +70,7 @@ impl Clerk<'_> {
         if let Some((members, name)) = asked.as_object_mut().zip(how.algorithm) {
             members.insert("algorithm".to_owned(), name.into());
         }
-        self.json(Request::post(format!("/v1/workspaces/{WORKSPACE}/restore")).json(&asked))
+        self.json(HttpRequest::post(format!("/v1/workspaces/{WORKSPACE}/restore")).json(&asked))
     }
 
     /// Restores a session, and returns the median duration of further restores.
@@ -95,14 +95,14 @@ impl Clerk<'_> {
     pub(super) fn window(&self, session: &SessionId, tokens_max: u64) -> Outcome<Value> {
         let path = session_path(session, "/views/window");
         self.json(
-            Request::get(path)
+            HttpRequest::get(path)
                 .query("tokens_max", tokens_max)
                 .query("format", "openai")
                 .query("recall", "none"),
         )
     }
 
-    fn json(&self, request: Request) -> Outcome<Value> {
+    fn json(&self, request: HttpRequest) -> Outcome<Value> {
         Ok(self.site.wait(self.client.json(request))??)
     }
 }

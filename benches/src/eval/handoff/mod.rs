@@ -32,10 +32,10 @@ use crate::{
     stop_on_signals,
 };
 use ::sessionlog::{
-    client::{Client, Target},
+    client::{Client, ClientTarget},
     env::files,
     event::SessionId,
-    harness::{By, Counter as _, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer},
+    harness::{Counter as _, ItemOrder, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN, Tokenizer},
 };
 
 /// Name that selects all values of an option.
@@ -77,7 +77,7 @@ pub(crate) struct Handoff {
     /// By what items are chosen: recency, importance, hybrid, vector or all; may be given several
     /// times
     #[arg(long, value_name = "NAME", default_value = "hybrid",
-          value_parser = one_of(By::ALL.map(By::as_str)))]
+          value_parser = one_of(ItemOrder::ALL.map(ItemOrder::as_str)))]
     algorithm: Vec<String>,
     /// Generate from this seed; may be given several times
     #[arg(long, value_name = "N", default_values_t = [11, 13, 17])]
@@ -122,7 +122,7 @@ struct Matrix {
     sizes: Vec<Size>,
     types: Vec<Type>,
     /// Algorithms, each with true if texts may be shortened.
-    ways: Vec<(By, bool)>,
+    ways: Vec<(ItemOrder, bool)>,
     seeds: Vec<u64>,
     /// Token budget of a restore; `None` for a part of the session's tokens.
     tokens_max: Option<u64>,
@@ -130,7 +130,7 @@ struct Matrix {
 
 impl Matrix {
     fn of(asked: &Handoff) -> Self {
-        let by = requested_values(&asked.algorithm, &By::ALL, By::as_str);
+        let by = requested_values(&asked.algorithm, &ItemOrder::ALL, ItemOrder::as_str);
         let compression = requested_values(&asked.compression, &COMPRESSION, |(name, _)| name);
         let ways = compression.iter().flat_map(|(_, on)| by.iter().map(|by| (*by, *on)));
         let mut seeds = asked.seed.clone();
@@ -172,7 +172,7 @@ pub(super) fn run(asked: &Handoff) -> Outcome {
     site.bar = progress_bar(steps as u64, asked.json);
     let server = Server::start(&site, &site.path("data"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
-    let client = Client::new(Target::Server(url), "eval")?;
+    let client = Client::new(ClientTarget::Server(url), "eval")?;
     let clerk = Clerk { site: &site, client };
     let mut report = Report::default();
     for (size, of, seed) in matrix.sessions() {
@@ -223,7 +223,7 @@ fn restored(
     session: &SessionId,
     made: &Made,
     base: &Run,
-    (by, compress): (By, bool),
+    (by, compress): (ItemOrder, bool),
 ) -> Outcome<Run> {
     let algorithm = by.as_str();
     let how = How { tokens_max: base.tokens_max, algorithm: Some(algorithm), compress };

@@ -20,7 +20,7 @@ use ::sessionlog::{
     client::{Client, ClientError},
     event::{SessionId, kinds},
     harness::{Counter as _, Tokenizer},
-    verbs::{NoQuery, Nowhere, search::SearchWith},
+    verbs::{NoParams, NoQuery, search::SearchByBody},
 };
 
 /// Number of hits on a page, and its maximum.
@@ -104,7 +104,7 @@ impl Asker<'_> {
             wait_ms: WAIT_MS,
             ..SearchBody::default()
         };
-        let call = self.client.call::<SearchWith>(&Nowhere {}, &NoQuery {}, &asked);
+        let call = self.client.call::<SearchByBody>(&NoParams {}, &NoQuery {}, &asked);
         match self.site.wait(call)? {
             Ok(answer) if answer.complete.is_complete => Ok(answer.hits),
             Ok(answer) => {

@@ -30,7 +30,7 @@ use crate::{
     stop_on_signals,
 };
 use ::sessionlog::{
-    client::{Client, Target},
+    client::{Client, ClientTarget},
     env::files,
 };
 
@@ -80,7 +80,7 @@ pub(super) fn run(wanted: &Recall) -> Outcome {
     site.bar = progress_bar(all.len() as u64 * 2, wanted.json);
     let server = Server::start(&site, &site.path("data"))?;
     let url = format!("http://{}", server.address).parse().map_err(io::Error::other)?;
-    let client = Client::new(Target::Server(url), "eval")?;
+    let client = Client::new(ClientTarget::Server(url), "eval")?;
     let mut at = wanted.k.clone();
     at.sort_unstable();
     at.dedup();

@@ -3,19 +3,19 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::super::{rank, session::Session};
+use super::super::{rank, session::LoadedSession};
 use crate::{env::sync::Mutex, event::SessionHash};
 
 /// Deleted sessions whose files are to be unlinked, each with the last generation of `settled/`
 /// that may lack its deletion.
-pub(crate) type Deleted = BTreeMap<SessionHash, (Arc<Session>, u64)>;
+pub(crate) type Deleted = BTreeMap<SessionHash, (Arc<LoadedSession>, u64)>;
 
 /// Sessions with full segments, by their hashes.
-pub(crate) type Full = BTreeMap<SessionHash, Arc<Session>>;
+pub(crate) type Full = BTreeMap<SessionHash, Arc<LoadedSession>>;
 
 /// Erased session of which bytes may remain.
-pub(crate) struct Erasing {
-    pub(crate) session: Arc<Session>,
+pub(crate) struct ErasedSession {
+    pub(crate) session: Arc<LoadedSession>,
     /// True once the backups that started before its key was destroyed, or its tombstone written,
     /// were invalidated. Later backups contain none of its bytes.
     pub(crate) taken: bool,
@@ -24,9 +24,9 @@ pub(crate) struct Erasing {
 /// Sessions and files with pending work.
 pub(crate) struct Backlog {
     /// Sessions with unflushed frames.
-    dirty: Mutex<Vec<Arc<Session>>>,
+    dirty: Mutex<Vec<Arc<LoadedSession>>>,
     /// Sessions whose settled entry changed since the last flush.
-    touched: Mutex<Vec<Arc<Session>>>,
+    touched: Mutex<Vec<Arc<LoadedSession>>>,
     /// Sessions with full segments to be sealed.
     full: Mutex<Full>,
     /// Replaced files, each with the last generation of `settled/` that may still name it.
@@ -34,17 +34,17 @@ pub(crate) struct Backlog {
     /// Sessions whose files are to be unlinked.
     deleted: Mutex<Deleted>,
     /// Sessions whose tombstone is durable and of which bytes may remain.
-    erasing: Mutex<Vec<Erasing>>,
+    erasing: Mutex<Vec<ErasedSession>>,
     /// Sessions with a redacted event whose body may remain in a file.
-    redacting: Mutex<Vec<Arc<Session>>>,
+    redacting: Mutex<Vec<Arc<LoadedSession>>>,
 }
 
 impl Backlog {
-    /// Creates the backlog that a start found.
+    /// Creates the backlog from the pending work found at a start.
     pub(crate) fn new(
-        dirty: Vec<Arc<Session>>,
-        touched: Vec<Arc<Session>>,
-        redacting: Vec<Arc<Session>>,
+        dirty: Vec<Arc<LoadedSession>>,
+        touched: Vec<Arc<LoadedSession>>,
+        redacting: Vec<Arc<LoadedSession>>,
     ) -> Self {
         Self {
             dirty: Mutex::new(rank::DIRTY, dirty),
@@ -58,17 +58,17 @@ impl Backlog {
     }
 
     /// Adds a session with frames to be flushed.
-    pub(crate) fn add_dirty(&self, session: Arc<Session>) {
+    pub(crate) fn add_dirty(&self, session: Arc<LoadedSession>) {
         self.dirty.lock().push(session);
     }
 
     /// Adds sessions again whose frames were not flushed.
-    pub(crate) fn return_dirty(&self, sessions: Vec<Arc<Session>>) {
+    pub(crate) fn return_dirty(&self, sessions: Vec<Arc<LoadedSession>>) {
         self.dirty.lock().extend(sessions);
     }
 
     /// Drains the sessions to be flushed; the caller flushes them or adds them again.
-    pub(crate) fn take_dirty(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn take_dirty(&self) -> Vec<Arc<LoadedSession>> {
         std::mem::take(&mut *self.dirty.lock())
     }
 
@@ -78,23 +78,23 @@ impl Backlog {
     }
 
     /// Adds a session whose settled entry changed: the next flush writes it.
-    pub(crate) fn touch(&self, session: &Arc<Session>) {
+    pub(crate) fn add_touched(&self, session: &Arc<LoadedSession>) {
         self.touched.lock().push(Arc::clone(session));
     }
 
     /// Returns true if a settled entry changed.
-    pub(crate) fn is_touched(&self) -> bool {
+    pub(crate) fn has_touched(&self) -> bool {
         !self.touched.lock().is_empty()
     }
 
     /// Drains the sessions whose settled entry changed; the caller marks them in both settled
     /// files.
-    pub(crate) fn take_touched(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn take_touched(&self) -> Vec<Arc<LoadedSession>> {
         std::mem::take(&mut *self.touched.lock())
     }
 
     /// Adds sessions with segments to be sealed.
-    pub(crate) fn add_full(&self, sessions: impl Iterator<Item = Arc<Session>>) {
+    pub(crate) fn add_full(&self, sessions: impl Iterator<Item = Arc<LoadedSession>>) {
         self.full.lock().extend(sessions.map(|session| (session.hash, session)));
     }
 
@@ -103,13 +103,13 @@ impl Backlog {
         std::mem::take(&mut *self.full.lock())
     }
 
-    /// Removes a session that is gone from those to be sealed.
-    pub(crate) fn forget_full(&self, session: SessionHash) {
+    /// Removes a session from those to be sealed, because it was removed.
+    pub(crate) fn remove_full(&self, session: SessionHash) {
         self.full.lock().remove(&session);
     }
 
     /// Adds replaced files: settled files up to this generation may name them.
-    pub(crate) fn retire(&self, paths: impl Iterator<Item = String>, generation: u64) {
+    pub(crate) fn add_retired(&self, paths: impl Iterator<Item = String>, generation: u64) {
         self.retired.lock().extend(paths.map(|path| (path, generation)));
     }
 
@@ -124,7 +124,7 @@ impl Backlog {
     }
 
     /// Adds a session to be unlinked once both settled files are newer than this generation.
-    pub(crate) fn add_deleted(&self, session: &Arc<Session>, generation: u64) {
+    pub(crate) fn add_deleted(&self, session: &Arc<LoadedSession>, generation: u64) {
         self.deleted.lock().insert(session.hash, (Arc::clone(session), generation));
     }
 
@@ -143,13 +143,13 @@ impl Backlog {
 
     /// Returns true if the session's settled entry is to be written or its files are to be
     /// unlinked.
-    pub(crate) fn names(&self, session: SessionHash) -> bool {
+    pub(crate) fn has_pending_work(&self, session: SessionHash) -> bool {
         self.touched.lock().iter().any(|one| one.hash == session)
             || self.deleted.lock().contains_key(&session)
     }
 
     /// Adds an erased session of which bytes may remain.
-    pub(crate) fn add_erasing(&self, begun: Erasing) {
+    pub(crate) fn add_pending_erasure(&self, begun: ErasedSession) {
         let mut erasing = self.erasing.lock();
         match erasing.iter_mut().find(|one| Arc::ptr_eq(&one.session, &begun.session)) {
             Some(one) => one.taken |= begun.taken,
@@ -158,18 +158,18 @@ impl Backlog {
     }
 
     /// Drains the sessions to be erased; the caller erases them or adds them again.
-    pub(crate) fn take_erasing(&self) -> Vec<Erasing> {
+    pub(crate) fn take_pending_erasures(&self) -> Vec<ErasedSession> {
         std::mem::take(&mut *self.erasing.lock())
     }
 
     /// Adds a session with a redacted event whose body may remain in a file.
-    pub(crate) fn add_redacting(&self, session: Arc<Session>) {
+    pub(crate) fn add_pending_redaction(&self, session: Arc<LoadedSession>) {
         self.redacting.lock().push(session);
     }
 
     /// Drains the sessions with bodies to be removed; the caller removes them or adds the sessions
     /// again.
-    pub(crate) fn take_redacting(&self) -> Vec<Arc<Session>> {
+    pub(crate) fn take_pending_redactions(&self) -> Vec<Arc<LoadedSession>> {
         std::mem::take(&mut *self.redacting.lock())
     }
 }

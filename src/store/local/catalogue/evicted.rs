@@ -8,29 +8,28 @@ use std::{
     ops::Bound,
 };
 
-use crate::{event::SessionId, log::Packed};
+use crate::{event::SessionId, log::PackedEntry};
 
 /// Evicted sessions, by name and by workspace. Both indexes share the bytes of an entry.
 #[derive(Default)]
-pub(super) struct Evicted {
+pub(super) struct EvictedSessions {
     by_name: BTreeSet<PackedByName>,
-    /// Sessions with a workspace, by workspace.
     by_workspace: BTreeMap<Box<str>, BTreeSet<PackedByName>>,
 }
 
 /// Packed entry, ordered by its session's id.
 #[derive(Clone)]
-struct PackedByName(Packed);
+struct PackedByName(PackedEntry);
 
 impl Borrow<str> for PackedByName {
     fn borrow(&self) -> &str {
-        self.0.session()
+        self.0.session_id()
     }
 }
 
 impl PartialEq for PackedByName {
     fn eq(&self, other: &Self) -> bool {
-        self.0.session() == other.0.session()
+        self.0.session_id() == other.0.session_id()
     }
 }
 
@@ -44,18 +43,18 @@ impl PartialOrd for PackedByName {
 
 impl Ord for PackedByName {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.session().cmp(other.0.session())
+        self.0.session_id().cmp(other.0.session_id())
     }
 }
 
-impl Evicted {
+impl EvictedSessions {
     /// Builds the index of all sessions of a scope; of two with the same name the later one is
     /// kept.
-    pub(super) fn from_entries(entries: Vec<Packed>) -> Self {
+    pub(super) fn from_entries(entries: Vec<PackedEntry>) -> Self {
         let by_name: BTreeSet<PackedByName> = entries.into_iter().map(PackedByName).collect();
         let mut of_workspaces: BTreeMap<Box<str>, Vec<PackedByName>> = BTreeMap::new();
         for one in &by_name {
-            let Some(workspace) = one.0.listed().workspace else { continue };
+            let Some(workspace) = one.0.listing_fields().workspace else { continue };
             match of_workspaces.get_mut(workspace) {
                 Some(known) => known.push(one.clone()),
                 None => drop(of_workspaces.insert(workspace.into(), vec![one.clone()])),
@@ -66,9 +65,9 @@ impl Evicted {
     }
 
     /// Inserts a session; replaces one of the same name.
-    pub(super) fn insert(&mut self, packed: Packed) {
-        self.take(packed.session());
-        if let Some(workspace) = packed.listed().workspace {
+    pub(super) fn insert(&mut self, packed: PackedEntry) {
+        self.take(packed.session_id());
+        if let Some(workspace) = packed.listing_fields().workspace {
             let named = PackedByName(packed.clone());
             match self.by_workspace.get_mut(workspace) {
                 Some(known) => drop(known.insert(named)),
@@ -79,9 +78,9 @@ impl Evicted {
     }
 
     /// Removes and returns a session.
-    pub(super) fn take(&mut self, session: &str) -> Option<Packed> {
+    pub(super) fn take(&mut self, session: &str) -> Option<PackedEntry> {
         let PackedByName(packed) = self.by_name.take(session)?;
-        if let Some(workspace) = packed.listed().workspace
+        if let Some(workspace) = packed.listing_fields().workspace
             && let Some(known) = self.by_workspace.get_mut(workspace)
         {
             known.remove(session);
@@ -92,21 +91,21 @@ impl Evicted {
         Some(packed)
     }
 
-    pub(super) fn get(&self, session: &str) -> Option<&Packed> {
+    pub(super) fn get(&self, session: &str) -> Option<&PackedEntry> {
         self.by_name.get(session).map(|named| &named.0)
     }
 
     /// Returns all sessions in order of name.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Packed> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PackedEntry> {
         self.by_name.iter().map(|named| &named.0)
     }
 
     /// Returns the sessions after a name, in order of name: all, or those of a workspace.
-    pub(super) fn behind<'a>(
+    pub(super) fn iter_after<'a>(
         &'a self,
         after: Option<&SessionId>,
         workspace: Option<&str>,
-    ) -> impl Iterator<Item = &'a Packed> + use<'a> {
+    ) -> impl Iterator<Item = &'a PackedEntry> + use<'a> {
         let from = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.as_str()));
         let all = match workspace {
             Some(workspace) => self.by_workspace.get(workspace),
@@ -126,12 +125,12 @@ mod tests {
     use super::*;
     use crate::{
         event::{Incarnation, Scope, SessionHash, SessionKey, Timestamp},
-        log::{Create, Entry},
+        log::{CreateRecord, Entry},
     };
 
-    fn packed(session: &str, workspace: Option<&str>) -> Packed {
+    fn packed_session(session: &str, workspace: Option<&str>) -> PackedEntry {
         let scope = Scope::local();
-        let create = Create {
+        let create = CreateRecord {
             tenant: scope.tenant.to_string(),
             user: scope.user.to_string(),
             session: session.to_owned(),
@@ -145,48 +144,48 @@ mod tests {
         };
         let key = SessionKey { scope, session: SessionId::new(session).unwrap() };
         let hash = SessionHash::new(&key, Incarnation([7; 16]));
-        let entry = Entry::begin(&create, hash, Timestamp(0));
-        Packed::from_entry(&entry, &entry.encode())
+        let entry = Entry::from_create(&create, hash, Timestamp(0));
+        PackedEntry::from_entry(&entry, &entry.encode())
     }
 
-    fn names(evicted: &Evicted, after: Option<&str>, workspace: Option<&str>) -> Vec<String> {
+    fn ids(evicted: &EvictedSessions, after: Option<&str>, workspace: Option<&str>) -> Vec<String> {
         let after = after.map(|after| SessionId::new(after).unwrap());
-        let found = evicted.behind(after.as_ref(), workspace);
-        found.map(|packed| packed.session().to_owned()).collect()
+        let found = evicted.iter_after(after.as_ref(), workspace);
+        found.map(|packed| packed.session_id().to_owned()).collect()
     }
 
     #[test]
-    fn a_walk_over_a_workspace_returns_exactly_its_sessions() {
-        let others = (0..1_000).map(|n| packed(&format!("s{n:04}"), Some("/other")));
-        let own = ["s0500b", "s0900b"].map(|name| packed(name, Some("/w")));
-        let without = [packed("s0000b", None)];
-        let read = Evicted::from_entries(others.chain(own).chain(without).collect());
-        assert_eq!(names(&read, None, Some("/w")), ["s0500b", "s0900b"]);
-        assert_eq!(names(&read, Some("s0500b"), Some("/w")), ["s0900b"]);
-        assert_eq!(names(&read, None, Some("/none")), [""; 0]);
-        assert_eq!(names(&read, None, None).len(), 1_003);
+    fn an_iteration_over_a_workspace_returns_only_its_sessions_in_order() {
+        let others = (0..1_000).map(|n| packed_session(&format!("s{n:04}"), Some("/other")));
+        let own = ["s0500b", "s0900b"].map(|name| packed_session(name, Some("/w")));
+        let without = [packed_session("s0000b", None)];
+        let read = EvictedSessions::from_entries(others.chain(own).chain(without).collect());
+        assert_eq!(ids(&read, None, Some("/w")), ["s0500b", "s0900b"]);
+        assert_eq!(ids(&read, Some("s0500b"), Some("/w")), ["s0900b"]);
+        assert_eq!(ids(&read, None, Some("/none")), [""; 0]);
+        assert_eq!(ids(&read, None, None).len(), 1_003);
         assert_eq!(read.len(), 1_003);
     }
 
     #[test]
     fn a_removed_or_moved_session_is_not_in_its_former_workspace() {
-        let mut evicted = Evicted::default();
-        evicted.insert(packed("a", Some("/w")));
-        evicted.insert(packed("b", Some("/w")));
-        evicted.insert(packed("b", Some("/x")));
-        assert_eq!(names(&evicted, None, Some("/w")), ["a"]);
-        assert_eq!(names(&evicted, None, Some("/x")), ["b"]);
-        assert_eq!(evicted.take("a").as_ref().map(Packed::session), Some("a"));
-        assert_eq!(names(&evicted, None, Some("/w")), [""; 0]);
+        let mut evicted = EvictedSessions::default();
+        evicted.insert(packed_session("a", Some("/w")));
+        evicted.insert(packed_session("b", Some("/w")));
+        evicted.insert(packed_session("b", Some("/x")));
+        assert_eq!(ids(&evicted, None, Some("/w")), ["a"]);
+        assert_eq!(ids(&evicted, None, Some("/x")), ["b"]);
+        assert_eq!(evicted.take("a").as_ref().map(PackedEntry::session_id), Some("a"));
+        assert_eq!(ids(&evicted, None, Some("/w")), [""; 0]);
         assert_eq!(evicted.by_workspace.len(), 1, "an empty workspace keeps no bytes");
         assert_eq!(evicted.take("a"), None);
     }
 
     #[test]
-    fn the_later_of_two_entries_of_a_session_is_kept() {
-        let entries = vec![packed("a", Some("/w")), packed("a", Some("/x"))];
-        let read = Evicted::from_entries(entries);
-        assert_eq!((names(&read, None, Some("/w")), read.len()), (vec![], 1));
-        assert_eq!(names(&read, None, Some("/x")), ["a"]);
+    fn of_two_entries_with_the_same_name_the_later_is_kept() {
+        let entries = vec![packed_session("a", Some("/w")), packed_session("a", Some("/x"))];
+        let read = EvictedSessions::from_entries(entries);
+        assert_eq!((ids(&read, None, Some("/w")), read.len()), (vec![], 1));
+        assert_eq!(ids(&read, None, Some("/x")), ["a"]);
     }
 }

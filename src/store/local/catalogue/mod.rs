@@ -20,16 +20,16 @@ use std::{
 
 use indexmap::IndexMap;
 
-use self::evicted::Evicted;
-use super::session::{Session, hash_of};
+use self::evicted::EvictedSessions;
+use super::session::{LoadedSession, hash_of};
 use crate::{
     env::Clock,
     event::{
         BatchKey, Incarnation, Scope, SessionHash, SessionId, SessionKey, TenantId, Timestamp,
         UserId, limits,
     },
-    log::{Entry, Packed},
-    store::{SessionInfo, lifetime::Count},
+    log::{Entry, PackedEntry},
+    store::{SessionInfo, lifetime::LifetimeClock},
 };
 
 /// Loaded and evicted sessions of a store, by scope.
@@ -39,13 +39,13 @@ pub(super) struct Catalogue {
 }
 
 /// Progress of a walk over the loaded sessions: those of this scope from index `at` on are done.
-pub(super) struct WalkPlace {
+pub(super) struct EvictProgress {
     scope: Scope,
     at: usize,
 }
 
 /// Sessions by hash, which frames and segments contain.
-pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
+pub(super) type ByHash = BTreeMap<SessionHash, Arc<LoadedSession>>;
 
 /// Sessions of a scope. The maps are ordered, if only by insertion, so that walks over them are
 /// deterministic.
@@ -53,22 +53,22 @@ pub(super) type ByHash = BTreeMap<SessionHash, Arc<Session>>;
 struct ScopeSessions {
     /// Loaded sessions, in a hash map: every append looks one up, and each comparison of names in a
     /// tree would miss the CPU cache.
-    loaded: IndexMap<SessionId, Arc<Session>>,
-    evicted: Evicted,
+    loaded: IndexMap<SessionId, Arc<LoadedSession>>,
+    evicted: EvictedSessions,
     /// Sessions created with an `Idempotency-Key` that is still valid, and the time of creation.
     created: BTreeMap<Box<str>, (Timestamp, SessionId)>,
 }
 
 impl Catalogue {
     /// Inserts a loaded session. Returns the hash of another session that had its name.
-    pub(super) fn insert(&mut self, session: Arc<Session>) -> Option<SessionHash> {
+    pub(super) fn insert(&mut self, session: Arc<LoadedSession>) -> Option<SessionHash> {
         let (key, at) = {
             let entry = &session.state().entry;
             debug_assert_eq!(hash_of(entry), Some(session.hash), "a hash is that of its entry");
             (entry.create_key.clone(), Timestamp(entry.created_at))
         };
         let sessions = self.scopes.entry(session.key.scope.clone()).or_default();
-        sessions.remember(key, at, &session.key.session);
+        sessions.record_create_key(key, at, &session.key.session);
         sessions.evicted.take(session.key.session.as_str());
         let hash = session.hash;
         let before = sessions.loaded.insert(session.key.session.clone(), session);
@@ -77,7 +77,7 @@ impl Catalogue {
 
     /// Removes a session whose creation failed, or of which nothing remains. Another session with
     /// the same name stays.
-    pub(super) fn remove(&mut self, session: &Session) {
+    pub(super) fn remove(&mut self, session: &LoadedSession) {
         let Some(sessions) = self.scopes.get_mut(&session.key.scope) else { return };
         let named = sessions.loaded.get(&session.key.session);
         if named.is_none_or(|named| named.hash != session.hash) {
@@ -87,38 +87,41 @@ impl Catalogue {
         sessions.created.retain(|_, (_, name)| *name != session.key.session);
     }
 
-    /// Returns the session if it is loaded.
-    pub(super) fn in_use(&self, key: &SessionKey) -> Option<Arc<Session>> {
+    pub(super) fn get_loaded(&self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         self.scopes.get(&key.scope)?.loaded.get(&key.session).map(Arc::clone)
     }
 
     /// Returns the session; loads it if it is evicted.
-    pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<Session>> {
+    pub(super) fn get(&mut self, key: &SessionKey) -> Option<Arc<LoadedSession>> {
         let sessions = self.scopes.get_mut(&key.scope)?;
         if let Some(loaded) = sessions.loaded.get(&key.session) {
             return Some(Arc::clone(loaded));
         }
         let packed = sessions.evicted.take(key.session.as_str())?;
-        let session = Session::settled(key.clone(), unpacked(&key.scope, &packed));
+        let session = LoadedSession::from_entry(key.clone(), unpack_entry(&key.scope, &packed));
         sessions.loaded.insert(key.session.clone(), Arc::clone(&session));
         Some(session)
     }
 
     /// Returns the session that this `Idempotency-Key` created.
-    pub(super) fn created_by(&mut self, scope: &Scope, key: &str) -> Option<Arc<Session>> {
+    pub(super) fn find_by_create_key(
+        &mut self,
+        scope: &Scope,
+        key: &str,
+    ) -> Option<Arc<LoadedSession>> {
         let (_, name) = self.scopes.get(scope)?.created.get(key)?;
         let key = SessionKey { scope: scope.clone(), session: name.clone() };
         self.get(&key)
     }
 
-    /// Examines up to `count` loaded sessions from `before` on, evicts unused ones, and forgets
+    /// Examines up to `count` loaded sessions from `before` on, evicts unused ones, and drops
     /// keys of creations older than `live`. Returns where it stopped; `None` at the end.
     pub(super) fn evict(
         &mut self,
-        before: Option<&WalkPlace>,
+        before: Option<&EvictProgress>,
         count: usize,
         live: Timestamp,
-    ) -> Option<WalkPlace> {
+    ) -> Option<EvictProgress> {
         let mut left = count;
         let from = before.map_or(Bound::Unbounded, |place| Bound::Included(&place.scope));
         for (scope, sessions) in self.scopes.range_mut::<Scope, _>((from, Bound::Unbounded)) {
@@ -137,13 +140,13 @@ impl Catalogue {
                 // No other thread holds it, and none can find it while the catalogue is locked; the
                 // weak count covers loaded forks that cache their parent.
                 let unused = (Arc::strong_count(session), Arc::weak_count(session)) == (1, 0);
-                if let Some(packed) = unused.then(|| session.packed()).flatten() {
+                if let Some(packed) = unused.then(|| session.try_pack()).flatten() {
                     sessions.loaded.swap_remove_index(at);
                     sessions.evicted.insert(packed);
                 }
             }
             if left == 0 {
-                return Some(WalkPlace { scope: scope.clone(), at: begin });
+                return Some(EvictProgress { scope: scope.clone(), at: begin });
             }
             sessions.loaded.shrink_to(sessions.loaded.len() * 2);
         }
@@ -164,14 +167,14 @@ impl Catalogue {
         let from = after.map_or(Bound::Unbounded, |key| Bound::Included(&key.scope));
         for (scope, sessions) in self.scopes.range::<Scope, _>((from, Bound::Unbounded)) {
             let after = after.filter(|key| key.scope == *scope).map(|key| &key.session);
-            for packed in sessions.evicted.behind(after, None) {
-                let Ok(session) = SessionId::new(packed.session()) else { continue };
+            for packed in sessions.evicted.iter_after(after, None) {
+                let Ok(session) = SessionId::new(packed.session_id()) else { continue };
                 if looks == 0 || found.len() >= count {
                     return (found, last);
                 }
                 let key = SessionKey { scope: scope.clone(), session };
                 looks -= 1;
-                if wanted(unpacked(scope, packed)) {
+                if wanted(unpack_entry(scope, packed)) {
                     found.push(key.clone());
                 }
                 last = Some(key);
@@ -182,39 +185,38 @@ impl Catalogue {
 
     /// Passes up to `count` evicted sessions of a scope or workspace after `after`, in order of
     /// name. Returns the name where it stopped; `None` at the end.
-    pub(super) fn evicted_of(
+    pub(super) fn visit_evicted(
         &self,
         (scope, workspace): (&Scope, Option<&str>),
         after: Option<&SessionId>,
         count: usize,
-        take: &mut dyn FnMut(&Packed),
+        visit: &mut dyn FnMut(&PackedEntry),
     ) -> Option<SessionId> {
         let mut left = count;
-        for packed in self.scopes.get(scope)?.evicted.behind(after, workspace) {
-            take(packed);
+        for packed in self.scopes.get(scope)?.evicted.iter_after(after, workspace) {
+            visit(packed);
             left = left.saturating_sub(1);
             if left == 0 {
-                return SessionId::new(packed.session()).ok();
+                return SessionId::new(packed.session_id()).ok();
             }
         }
         None
     }
 
-    /// Returns the loaded sessions of a scope.
-    pub(super) fn loaded_of(&self, scope: &Scope) -> Vec<Arc<Session>> {
+    pub(super) fn loaded_in_scope(&self, scope: &Scope) -> Vec<Arc<LoadedSession>> {
         let loaded = self.scopes.get(scope).map(|sessions| sessions.loaded.values());
         loaded.into_iter().flatten().map(Arc::clone).collect()
     }
 
     /// Returns the info of a session for a listing, without loading it.
-    pub(super) fn listed(&self, scope: &Scope, id: &SessionId) -> Option<SessionInfo> {
+    pub(super) fn visible_info(&self, scope: &Scope, id: &SessionId) -> Option<SessionInfo> {
         let sessions = self.scopes.get(scope)?;
         if let Some(session) = sessions.loaded.get(id) {
-            return session.visible().ok().map(|state| state.entry.info(&session.key));
+            return session.lock_visible().ok().map(|state| state.entry.info(&session.key));
         }
         let packed = sessions.evicted.get(id.as_str())?;
         let key = SessionKey { scope: scope.clone(), session: id.clone() };
-        let entry = unpacked(scope, packed);
+        let entry = unpack_entry(scope, packed);
         entry.stage.is_alive().then(|| entry.info(&key))
     }
 
@@ -226,7 +228,7 @@ impl Catalogue {
             return state.exists().then(|| (state.entry.clone(), session.hash));
         }
         let packed = sessions.evicted.get(key.session.as_str())?;
-        let entry = unpacked(&key.scope, packed);
+        let entry = unpack_entry(&key.scope, packed);
         let hash = SessionHash::new(key, Incarnation(entry.incarnation));
         Some((entry, hash))
     }
@@ -237,30 +239,30 @@ impl Catalogue {
     }
 
     /// Returns every loaded session.
-    pub(super) fn all_loaded(&self) -> Vec<Arc<Session>> {
+    pub(super) fn all_loaded(&self) -> Vec<Arc<LoadedSession>> {
         self.scopes.values().flat_map(|sessions| sessions.loaded.values()).map(Arc::clone).collect()
     }
 
-    /// Passes the encoded entry of every flushed session to `take`.
-    pub(super) fn each_settled(&self, take: &mut dyn FnMut(&[u8])) {
+    /// Passes the encoded entry of every flushed session to `visit`.
+    pub(super) fn for_each_flushed(&self, visit: &mut dyn FnMut(&[u8])) {
         for (scope, sessions) in &self.scopes {
             for packed in sessions.evicted.iter() {
-                take(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
+                visit(&packed.encode(scope.tenant.as_str(), scope.user.as_str()));
             }
             let loaded = sessions.loaded.values();
-            for entry in loaded.filter_map(|session| session.state().settled_entry()) {
-                take(&entry.encode());
+            for entry in loaded.filter_map(|session| session.state().flushed_entry()) {
+                visit(&entry.encode());
             }
         }
     }
 
     /// Returns and loads the sessions with these hashes, or all sessions.
-    pub(super) fn by_hash(&mut self, wanted: Option<&BTreeSet<SessionHash>>) -> ByHash {
+    pub(super) fn load_by_hash(&mut self, wanted: Option<&BTreeSet<SessionHash>>) -> ByHash {
         let mut keys = Vec::new();
         let anything = wanted.is_none_or(|wanted| !wanted.is_empty());
         for (scope, sessions) in self.scopes.iter().filter(|_| anything) {
             for packed in sessions.evicted.iter() {
-                let (id, incarnation) = packed.life();
+                let (id, incarnation) = packed.identity();
                 let Ok(session) = SessionId::new(id) else { continue };
                 let key = SessionKey { scope: scope.clone(), session };
                 let hash = SessionHash::new(&key, Incarnation(incarnation));
@@ -281,10 +283,10 @@ impl Catalogue {
     }
 
     /// Returns the names of the sessions of a scope.
-    pub(super) fn of_scope(&self, scope: &Scope) -> Vec<SessionId> {
+    pub(super) fn session_ids(&self, scope: &Scope) -> Vec<SessionId> {
         let Some(sessions) = self.scopes.get(scope) else { return Vec::new() };
         let evicted = sessions.evicted.iter();
-        let evicted = evicted.filter_map(|one| SessionId::new(one.session()).ok());
+        let evicted = evicted.filter_map(|one| SessionId::new(one.session_id()).ok());
         let mut names: Vec<SessionId> = sessions.loaded.keys().cloned().chain(evicted).collect();
         names.sort();
         names
@@ -294,14 +296,14 @@ impl Catalogue {
 /// Builder of the catalogue from the settled entries: built in one step it takes the least memory.
 #[derive(Default)]
 pub(super) struct CatalogueBuilder {
-    scopes: BTreeMap<Scope, (ScopeSessions, Vec<Packed>)>,
+    scopes: BTreeMap<Scope, (ScopeSessions, Vec<PackedEntry>)>,
     last: Option<Scope>,
 }
 
 impl CatalogueBuilder {
     /// Adds an entry, with its encoding; of two of the same session the later one is kept. Keys of
     /// creations before `live` are left out. Returns `None` if its ids are invalid.
-    pub(super) fn take(
+    pub(super) fn add_entry(
         &mut self,
         entry: Entry,
         bytes: &[u8],
@@ -320,17 +322,17 @@ impl CatalogueBuilder {
         let session = SessionId::new(&entry.session).ok()?;
         self.last = Some(scope.clone());
         let (sessions, evicted) = self.scopes.entry(scope.clone()).or_default();
-        evicted.push(Packed::from_entry(&entry, bytes));
+        evicted.push(PackedEntry::from_entry(&entry, bytes));
         let at = Timestamp(entry.created_at);
         if at >= live {
-            sessions.remember(entry.create_key, at, &session);
+            sessions.record_create_key(entry.create_key, at, &session);
         }
         Some(SessionKey { scope, session })
     }
 
-    pub(super) fn catalogue(self) -> Catalogue {
+    pub(super) fn build(self) -> Catalogue {
         let scopes = self.scopes.into_iter().map(|(scope, (mut sessions, evicted))| {
-            sessions.evicted = Evicted::from_entries(evicted);
+            sessions.evicted = EvictedSessions::from_entries(evicted);
             (scope, sessions)
         });
         Catalogue { scopes: scopes.collect() }
@@ -339,8 +341,8 @@ impl CatalogueBuilder {
 
 impl ScopeSessions {
     /// Records the session that was created with a key; of two, the newer one.
-    fn remember(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
-        let Some(key) = key.and_then(|key| BatchKey::of_stored(&key).ok()) else { return };
+    fn record_create_key(&mut self, key: Option<String>, at: Timestamp, session: &SessionId) {
+        let Some(key) = key.and_then(|key| BatchKey::parse_stored(&key).ok()) else { return };
         let known = self.created.get(key.as_str());
         if known.is_none_or(|(before, _)| *before <= at) {
             self.created.insert(key.as_str().into(), (at, session.clone()));
@@ -348,12 +350,12 @@ impl ScopeSessions {
     }
 }
 
-fn unpacked(scope: &Scope, packed: &Packed) -> Entry {
+fn unpack_entry(scope: &Scope, packed: &PackedEntry) -> Entry {
     packed.entry(scope.tenant.as_str(), scope.user.as_str())
 }
 
-/// Returns the time before which keys of batches and creations are forgotten: a day ago, measured
-/// by the store's count of time, so that a clock that jumps forgets none.
-pub(super) fn keys_live_from(count: &Count, clock: &dyn Clock) -> Timestamp {
-    count.earliest(clock, limits::BATCH_KEY_MICROS)
+/// Returns the time before which keys of batches and creations expire: a day ago, measured by the
+/// store's count of time, so that a clock jump expires none.
+pub(super) fn oldest_live_key_time(count: &LifetimeClock, clock: &dyn Clock) -> Timestamp {
+    count.earliest_wall_time(clock, limits::BATCH_KEY_MICROS)
 }

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{
     event::{Position, SessionHash, SessionKey, Timestamp},
-    log::{Ending, Entry},
-    store::{Moved, Moves, Since, Survival, derived::Walked},
+    log::{EndReason, Entry},
+    store::{ChangedSession, ChangedSessions, ChangesSeen, Survival, derived::WalkProgress},
 };
 
 /// Evicted sessions read per lock of the catalogue.
@@ -18,58 +18,59 @@ const SLICE: usize = 256;
 
 impl Sessions {
     /// Returns the sessions that changed since `since`, or the next part of a walk over all.
-    pub(crate) fn moved(&self, mut since: Since, limit: usize) -> Moves {
+    pub(crate) fn changes_since(&self, mut since: ChangesSeen, limit: usize) -> ChangedSessions {
         let epoch = self.moving.epoch();
         if epoch == 0 || since.epoch != epoch {
-            since = Since { epoch: self.moving.begin(), ..Since::default() };
+            since = ChangesSeen { epoch: self.moving.start_count(), ..ChangesSeen::default() };
         }
         let after = match &since.walked {
-            Walked::Begins => None,
-            Walked::To(key) => Some(key),
-            Walked::Ended => return self.moved_lately(since, limit),
+            WalkProgress::Begins => None,
+            WalkProgress::To(key) => Some(key),
+            WalkProgress::Ended => return self.queued_changes(since, limit),
         };
         let found = RefCell::new(Vec::new());
-        let take = |entry: Entry| {
+        let visit = |entry: Entry| {
             found.borrow_mut().push(entry);
             true
         };
         let slice = limit.clamp(1, SLICE);
-        let (keys, stopped) = self.catalogue().find_evicted(after, slice, slice, &take);
+        let (keys, stopped) = self.catalogue().find_evicted(after, slice, slice, &visit);
         since.walked = match stopped {
-            Some(last) => Walked::To(last),
+            Some(last) => WalkProgress::To(last),
             None => {
                 let loaded = self.catalogue().all_loaded();
-                self.moving.end_walk(&loaded);
-                Walked::Ended
+                self.moving.finish_walk(&loaded);
+                WalkProgress::Ended
             }
         };
         let met = keys.into_iter().zip(found.into_inner());
-        let sessions = met.filter_map(|(key, entry)| Some(moved(key, hash_of(&entry)?, &entry)));
-        Moves { sessions: sessions.collect(), since, more: true }
+        let sessions =
+            met.filter_map(|(key, entry)| Some(changed_session(key, hash_of(&entry)?, &entry)));
+        ChangedSessions { sessions: sessions.collect(), since, more: true }
     }
 
-    fn moved_lately(&self, mut since: Since, limit: usize) -> Moves {
-        let (taken, more) = self.moving.take(since.number, limit.max(1));
+    fn queued_changes(&self, mut since: ChangesSeen, limit: usize) -> ChangedSessions {
+        let (taken, more) = self.moving.changes_after(since.number, limit.max(1));
         since.number = taken.last().map_or(since.number, |(number, _)| *number);
         let sessions = taken.iter().filter_map(|(_, session)| {
             let state = session.state();
-            state.exists().then(|| moved(session.key.clone(), session.hash, &state.entry))
+            state.exists().then(|| changed_session(session.key.clone(), session.hash, &state.entry))
         });
-        Moves { sessions: sessions.collect(), since, more }
+        ChangedSessions { sessions: sessions.collect(), since, more }
     }
 }
 
-fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
+fn changed_session(key: SessionKey, hash: SessionHash, entry: &Entry) -> ChangedSession {
     let origin =
         entry.lineage.as_ref().map(|lineage| ForkOrigin::from_lineage(&key.scope, lineage));
-    Moved {
+    ChangedSession {
         key,
         hash,
         base: origin.as_ref().map_or(Position::ZERO, |origin| origin.base),
         parent: origin.map(|origin| origin.hash),
         tail: Position(entry.tail),
         created_at: Timestamp(entry.created_at),
-        rewritten: entry.rewritten(),
+        rewritten: entry.removal_count(),
         workspace: entry.workspace.clone(),
         is_archived: entry.archived_at.is_some(),
         survival: survival(entry),
@@ -81,8 +82,8 @@ fn moved(key: SessionKey, hash: SessionHash, entry: &Entry) -> Moved {
 pub(crate) fn survival(entry: &Entry) -> Survival {
     match entry.stage.end().map(|end| end.how) {
         None => Survival::Alive,
-        Some(Ending::Erased { .. }) => Survival::Erased,
-        Some(Ending::Deleted | Ending::Discarded) => Survival::Deleted,
-        Some(Ending::Expired) => Survival::Expired,
+        Some(EndReason::Erased { .. }) => Survival::Erased,
+        Some(EndReason::Deleted | EndReason::Discarded) => Survival::Deleted,
+        Some(EndReason::Expired) => Survival::Expired,
     }
 }

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::super::{rank, session::Session};
+use super::super::{rank, session::LoadedSession};
 use crate::env::sync::{
     Mutex,
     atomic::{AtomicBool, AtomicU64, Ordering},
@@ -15,8 +15,8 @@ use crate::env::sync::{
 /// Maximum number of queued changes; after a walk, twice the loaded sessions if that is more.
 const WAITING_MAX: usize = 65_536;
 
-/// Changes of sessions, for their followers.
-pub(crate) struct Moving {
+/// Queue of changed sessions, for the caller that follows them.
+pub(crate) struct ChangeTracker {
     /// Number of the current count; 0 while nothing is counted.
     epoch: AtomicU64,
     /// True during a walk over all sessions: none is evicted then, since the walk could miss it.
@@ -33,10 +33,10 @@ struct ChangeQueue {
     number: u64,
     waiting_max: usize,
     /// Changed sessions, each with the number of its change.
-    waiting: VecDeque<(u64, Arc<Session>)>,
+    waiting: VecDeque<(u64, Arc<LoadedSession>)>,
 }
 
-impl Moving {
+impl ChangeTracker {
     pub(super) fn new() -> Self {
         Self {
             epoch: AtomicU64::new(0),
@@ -63,7 +63,7 @@ impl Moving {
 
     /// Queues a session that changed. The caller has unlocked its state: a read after this call
     /// sees the change.
-    pub(super) fn note(&self, session: &Arc<Session>) {
+    pub(super) fn queue_change(&self, session: &Arc<LoadedSession>) {
         let epoch = self.epoch.load(Ordering::Acquire);
         if epoch == 0 || session.noted.load(Ordering::Acquire) == epoch {
             return;
@@ -88,7 +88,7 @@ impl Moving {
     }
 
     /// Starts a count and a walk; returns the number of the count.
-    pub(super) fn begin(&self) -> u64 {
+    pub(super) fn start_count(&self) -> u64 {
         let mut queue = self.queue.lock();
         queue.epochs += 1;
         queue.waiting_max = WAITING_MAX;
@@ -102,15 +102,19 @@ impl Moving {
     }
 
     /// Ends the walk: queues the loaded sessions, which it did not visit.
-    pub(super) fn end_walk(&self, loaded: &[Arc<Session>]) {
+    pub(super) fn finish_walk(&self, loaded: &[Arc<LoadedSession>]) {
         self.queue.lock().waiting_max = WAITING_MAX.max(2 * loaded.len());
-        loaded.iter().for_each(|session| self.note(session));
+        loaded.iter().for_each(|session| self.queue_change(session));
         self.walking.store(false, Ordering::Release);
     }
 
     /// Returns up to `limit` of the changes after a number, and whether more are queued. Removes
     /// those up to that number.
-    pub(super) fn take(&self, behind: u64, limit: usize) -> (Vec<(u64, Arc<Session>)>, bool) {
+    pub(super) fn changes_after(
+        &self,
+        behind: u64,
+        limit: usize,
+    ) -> (Vec<(u64, Arc<LoadedSession>)>, bool) {
         let mut queue = self.queue.lock();
         let done = queue.waiting.partition_point(|(number, _)| *number <= behind);
         let done: Vec<_> = queue.waiting.drain(..done).collect();
@@ -129,12 +133,12 @@ mod tests {
     use super::*;
     use crate::{
         event::{Incarnation, Scope, SessionHash, SessionId, SessionKey, Timestamp},
-        log::{Create, Entry},
+        log::{CreateRecord, Entry},
     };
 
-    fn session(name: &str) -> Arc<Session> {
+    fn session(name: &str) -> Arc<LoadedSession> {
         let scope = Scope::local();
-        let create = Create {
+        let create = CreateRecord {
             tenant: scope.tenant.to_string(),
             user: scope.user.to_string(),
             session: name.to_owned(),
@@ -148,48 +152,52 @@ mod tests {
         };
         let key = SessionKey { scope, session: SessionId::new(name).expect("an id") };
         let hash = SessionHash::new(&key, Incarnation([7; 16]));
-        Session::settled(key, Entry::begin(&create, hash, Timestamp(0)))
+        LoadedSession::from_entry(key, Entry::from_create(&create, hash, Timestamp(0)))
     }
 
-    fn names(taken: &[(u64, Arc<Session>)]) -> Vec<&str> {
+    fn ids(taken: &[(u64, Arc<LoadedSession>)]) -> Vec<&str> {
         taken.iter().map(|(_, session)| session.key.session.as_str()).collect()
     }
 
     #[test]
-    fn a_changed_session_is_queued_once_until_it_is_taken_and_changes_again() {
-        let moving = Moving::new();
+    fn a_changed_session_is_queued_once_until_it_is_read_and_changes_again() {
+        let moving = ChangeTracker::new();
         let [a, b] = ["a", "b"].map(session);
-        moving.note(&a);
-        assert_eq!(moving.take(0, 10).0.len(), 0, "none is counted before one is asked for");
-        moving.begin();
-        moving.end_walk(&[]);
-        [&a, &b, &a].iter().for_each(|session| moving.note(session));
-        let (taken, more) = moving.take(0, 1);
-        assert_eq!((names(&taken), more), (vec!["a"], true));
-        moving.note(&a);
-        let (taken, more) = moving.take(taken[0].0, 10);
-        assert_eq!((names(&taken), more), (vec!["b", "a"], false));
-        let (none, _) = moving.take(taken[1].0, 10);
-        assert_eq!(names(&none), Vec::<&str>::new());
+        moving.queue_change(&a);
+        assert_eq!(
+            moving.changes_after(0, 10).0.len(),
+            0,
+            "none is counted before one is asked for"
+        );
+        moving.start_count();
+        moving.finish_walk(&[]);
+        [&a, &b, &a].iter().for_each(|session| moving.queue_change(session));
+        let (taken, more) = moving.changes_after(0, 1);
+        assert_eq!((ids(&taken), more), (vec!["a"], true));
+        moving.queue_change(&a);
+        let (taken, more) = moving.changes_after(taken[0].0, 10);
+        assert_eq!((ids(&taken), more), (vec!["b", "a"], false));
+        let (none, _) = moving.changes_after(taken[1].0, 10);
+        assert_eq!(ids(&none), Vec::<&str>::new());
         assert!(moving.queue.lock().waiting.is_empty(), "what is done with is let go");
     }
 
     #[test]
     fn too_many_changes_invalidate_the_count_until_a_new_one_starts() {
-        let moving = Moving::new();
-        let epoch = moving.begin();
-        moving.end_walk(&[]);
+        let moving = ChangeTracker::new();
+        let epoch = moving.start_count();
+        moving.finish_walk(&[]);
         moving.queue.lock().waiting_max = 2;
         let mut watch = moving.watch();
-        ["a", "b", "c", "d"].map(session).iter().for_each(|session| moving.note(session));
+        ["a", "b", "c", "d"].map(session).iter().for_each(|session| moving.queue_change(session));
         assert_eq!(moving.epoch.load(Ordering::Acquire), 0);
         assert!(moving.queue.lock().waiting.is_empty(), "no session is held");
         assert!(watch.has_changed().expect("its sender is there"));
         watch.mark_unchanged();
-        let next = moving.begin();
+        let next = moving.start_count();
         assert!(next > epoch && moving.is_walking());
         let a = session("a");
-        moving.end_walk(std::slice::from_ref(&a));
-        assert_eq!(names(&moving.take(0, 10).0), ["a"], "those in use come behind the walk");
+        moving.finish_walk(std::slice::from_ref(&a));
+        assert_eq!(ids(&moving.changes_after(0, 10).0), ["a"], "those in use come behind the walk");
     }
 }

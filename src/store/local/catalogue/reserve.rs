@@ -5,15 +5,14 @@ use std::io;
 
 use super::super::rank;
 use crate::env::{
-    Short, short_of,
+    DiskShortage, shortage,
     sync::{
         Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
 };
 
-/// State of the reserved space.
-pub(crate) struct Reserve {
+pub(crate) struct ReservedSpace {
     turn: Mutex<()>,
     /// True if all of its files exist.
     kept: AtomicBool,
@@ -25,7 +24,7 @@ pub(crate) struct Reserve {
     inodes: AtomicBool,
 }
 
-impl Default for Reserve {
+impl Default for ReservedSpace {
     fn default() -> Self {
         Self {
             turn: Mutex::new(rank::RESERVE, ()),
@@ -37,58 +36,58 @@ impl Default for Reserve {
     }
 }
 
-impl Reserve {
+impl ReservedSpace {
     /// Locks the reserve while its files are created or removed.
-    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
 
     /// Returns true if all of its files exist.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }
 
     /// Records that all of its files exist; returns whether it was released to deletions before.
-    pub(crate) fn keep(&self) -> bool {
+    pub(crate) fn mark_complete(&self) -> bool {
         self.kept.store(true, Ordering::Release);
         self.given.swap(false, Ordering::AcqRel)
     }
 
     /// Records that one of its files was removed.
-    pub(crate) fn lose_a_file(&self) {
+    pub(crate) fn mark_incomplete(&self) {
         self.kept.store(false, Ordering::Release);
     }
 
     /// Records that it is released to deletions; returns whether it was already.
-    pub(crate) fn give(&self) -> bool {
+    pub(crate) fn mark_released(&self) -> bool {
         self.given.swap(true, Ordering::AcqRel)
     }
 
     /// Returns true if only deletions may be written.
-    pub(crate) fn is_given(&self) -> bool {
+    pub(crate) fn is_released(&self) -> bool {
         self.given.load(Ordering::Acquire)
     }
 
     /// Returns true if the last write that needed space found none.
-    pub(crate) fn is_cramped(&self) -> bool {
+    pub(crate) fn lacks_space(&self) -> bool {
         self.cramped.load(Ordering::Acquire)
     }
 
     /// Records the result of a write that may need space.
-    pub(crate) fn note(&self, error: Option<&io::Error>) {
-        let short = error.and_then(short_of);
+    pub(crate) fn record_write(&self, error: Option<&io::Error>) {
+        let short = error.and_then(shortage);
         if error.is_none() || short.is_some() {
-            self.inodes.store(short == Some(Short::Inodes), Ordering::Release);
+            self.inodes.store(short == Some(DiskShortage::Inodes), Ordering::Release);
             self.cramped.store(short.is_some(), Ordering::Release);
         }
     }
 
     /// Returns the resource that was missing when a write last failed for want of space.
-    pub(crate) fn missing(&self) -> Short {
-        if self.inodes.load(Ordering::Acquire) { Short::Inodes } else { Short::Space }
+    pub(crate) fn shortage(&self) -> DiskShortage {
+        if self.inodes.load(Ordering::Acquire) { DiskShortage::Inodes } else { DiskShortage::Space }
     }
 }
 
-pub(crate) fn is_full(error: &io::Error) -> bool {
-    short_of(error).is_some()
+pub(crate) fn is_storage_full(error: &io::Error) -> bool {
+    shortage(error).is_some()
 }

@@ -3,19 +3,24 @@
 
 use std::io;
 
-use super::{super::journal::place::JournalPlace, sessions::Sessions};
+use super::{super::journal::place::JournalLocation, sessions::Sessions};
 use crate::{
     event::{Lsn, SessionHash},
     log::Delta,
-    store::lifetime::CountState,
+    store::lifetime::LifetimeClockState,
 };
 
 impl Sessions {
     /// Builds the delta of a settled file up to the journal location `place`, without entries.
-    pub(crate) fn delta(&self, clean: bool, place: JournalPlace, count: CountState) -> Delta {
+    pub(crate) fn build_delta(
+        &self,
+        clean: bool,
+        place: JournalLocation,
+        count: LifetimeClockState,
+    ) -> Delta {
         Delta {
             clean,
-            start: self.journal.start(),
+            start: self.journal.start_number(),
             order: place.order,
             byte_offset: place.byte_offset,
             lsn: place.lsn.0,
@@ -28,13 +33,15 @@ impl Sessions {
 
     /// Writes the older settled file: everything before `place` is flushed, and journal files
     /// before the older file's place become free. A `clean` store needs no replay.
-    pub(crate) fn flush_to(&self, clean: bool, place: JournalPlace) -> io::Result<()> {
+    pub(crate) fn flush_to(&self, clean: bool, place: JournalLocation) -> io::Result<()> {
         let count = self.context.count_state();
-        let delta = self.delta(clean, place, count);
+        let delta = self.build_delta(clean, place, count);
         let mut slots = self.slots.lock();
-        slots.write(&self.context.env, delta, &|take| self.catalogue().each_settled(take))?;
-        self.context.count.keep(count);
-        self.journal.recycle(slots.recyclable().order);
+        slots.write_older(&self.context.env, delta, &|visit| {
+            self.catalogue().for_each_flushed(visit)
+        })?;
+        self.context.count.mark_stored(count);
+        self.journal.recycle(slots.recyclable_before().order);
         Ok(())
     }
 
@@ -42,44 +49,46 @@ impl Sessions {
     /// stays.
     pub(crate) fn write_settled(&self) -> io::Result<()> {
         let mut slots = self.slots.lock();
-        let (place, count) = (slots.latest(), self.context.count_state());
-        let delta = self.delta(false, place, count);
-        slots.write(&self.context.env, delta, &|take| self.catalogue().each_settled(take))?;
-        self.context.count.keep(count);
+        let (place, count) = (slots.latest_location(), self.context.count_state());
+        let delta = self.build_delta(false, place, count);
+        slots.write_older(&self.context.env, delta, &|visit| {
+            self.catalogue().for_each_flushed(visit)
+        })?;
+        self.context.count.mark_stored(count);
         Ok(())
     }
 
     /// Marks changed entries for the next write of either settled file.
-    pub(crate) fn touch_settled(&self) {
+    pub(crate) fn mark_changed_entries(&self) {
         let mut slots = self.slots.lock();
         for session in self.backlog.take_touched() {
-            slots.touch(&session);
+            slots.mark_changed(&session);
         }
     }
 
     /// Schedules a rewrite of both settled files from a new base, by the next two flushes.
-    pub(crate) fn spoil_settled(&self) {
-        self.slots.lock().rewrite_both();
+    pub(crate) fn schedule_settled_rewrite(&self) {
+        self.slots.lock().schedule_rewrite();
     }
 
     /// Reads both settled files back from the device; returns their faults.
     pub(crate) fn check_settled(&self) -> Vec<String> {
-        self.slots.lock().check(&self.context.env)
+        self.slots.lock().check_files(&self.context.env)
     }
 
     /// Returns true if both settled files name everything flushed so far.
-    pub(crate) fn is_even(&self) -> bool {
-        self.slots.lock().are_even()
+    pub(crate) fn settled_is_current(&self) -> bool {
+        self.slots.lock().are_current()
     }
 
     /// Returns the location in the journal that the newer settled file names.
-    pub(crate) fn settled_place(&self) -> JournalPlace {
-        self.slots.lock().latest()
+    pub(crate) fn settled_location(&self) -> JournalLocation {
+        self.slots.lock().latest_location()
     }
 
     /// Returns the location in the journal before which everything is flushed in both files.
-    pub(crate) fn recyclable(&self) -> JournalPlace {
-        self.slots.lock().recyclable()
+    pub(crate) fn recyclable_before(&self) -> JournalLocation {
+        self.slots.lock().recyclable_before()
     }
 
     /// Returns the generation that both settled files have, or a later one.
@@ -89,7 +98,7 @@ impl Sessions {
 
     /// Returns true if both settled files have the session's state, and no start reads the journal
     /// before `behind`.
-    pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
-        self.slots.lock().both_have(session, behind)
+    pub(crate) fn both_contain(&self, session: SessionHash, behind: Lsn) -> bool {
+        self.slots.lock().both_contain(session, behind)
     }
 }

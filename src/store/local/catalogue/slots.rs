@@ -5,22 +5,22 @@
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::super::{
-    journal::place::{JournalPlace, earlier},
+    journal::place::{JournalLocation, min_location},
     layout::{open_error, replace, settled_path},
     options::OpenError,
-    session::Session,
+    session::LoadedSession,
 };
 use crate::{
     env::{
         Env, File,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
     },
     event::{Lsn, SessionHash, Timestamp},
     log::{
-        Chunks, Cipher, Delta, Encryptor, Entry, LogError, SETTLED_AT, Settled, encode_delta,
-        reading::read_around, settled_header,
+        Cipher, Delta, Encryptor, Entry, GenerationEncoder, LogError, SETTLED_AT, SettledIndex,
+        encode_delta, reading::read_with_holes, settled_header,
     },
-    store::lifetime::CountState,
+    store::lifetime::LifetimeClockState,
 };
 
 /// Minimum bytes of a settled file at which a base is rewritten because its deltas outgrew it.
@@ -31,11 +31,10 @@ const WRITE_BYTES: usize = 1 << 20;
 /// Function that passes on the encoded entry of every flushed session.
 pub(crate) type EachEntry<'a> = &'a dyn Fn(&mut dyn FnMut(&[u8]));
 
-/// State of one settled file.
 struct SettledFile {
     salt: u64,
     generation: u64,
-    place: JournalPlace,
+    place: JournalLocation,
     /// Byte offset of the next delta.
     end: u64,
     /// Byte offset of the end of its base.
@@ -43,11 +42,11 @@ struct SettledFile {
     /// True if its end is not whole or a write to it failed: only a new base recovers it.
     stale: bool,
     /// Sessions whose entry in this file is not the last flushed one.
-    touched: BTreeMap<SessionHash, Arc<Session>>,
+    touched: BTreeMap<SessionHash, Arc<LoadedSession>>,
 }
 
 /// State of both settled files.
-pub(crate) struct Slots {
+pub(crate) struct SettledFiles {
     store: [u8; 16],
     /// Cipher of the entries, if they are encrypted.
     cipher: Option<Arc<Cipher>>,
@@ -58,27 +57,27 @@ pub(crate) struct Slots {
 pub(crate) struct SettledState {
     pub(crate) clean: bool,
     pub(crate) start: u64,
-    pub(crate) place: JournalPlace,
+    pub(crate) place: JournalLocation,
     /// Count of time stored by the last flush.
-    pub(crate) told: CountState,
+    pub(crate) stored: LifetimeClockState,
     /// Counts of time with the wall clock at each, oldest first.
     pub(crate) times: Vec<(i64, i64)>,
 }
 
 /// Consumer of the store's state, an entry with its encoding, and whether the older file may lack
 /// the entry.
-type TakeEntry<'a> = &'a mut dyn FnMut(&SettledState, Entry, &[u8], bool);
+type EntryVisitor<'a> = &'a mut dyn FnMut(&SettledState, Entry, &[u8], bool);
 
 /// Settled file that could be read.
-struct Readable {
+struct ReadableFile {
     file: Box<dyn File>,
     cipher: Option<Arc<Cipher>>,
-    settled: Settled,
+    settled: SettledIndex,
     length: u64,
 }
 
-impl Slots {
-    /// Reads both files and chooses the newer whole generation. `take` gets the store's state and
+impl SettledFiles {
+    /// Reads both files and chooses the newer whole generation. `visit` gets the store's state and
     /// each entry, in the order written, with its encoding and whether the older file may lack it.
     ///
     /// Each delta goes to the older file and holds all changes since that file's last write: so the
@@ -88,7 +87,7 @@ impl Slots {
         env: &Env,
         store: [u8; 16],
         cipher: Option<Arc<Cipher>>,
-        take: TakeEntry<'_>,
+        visit: EntryVisitor<'_>,
     ) -> Result<(Self, SettledState), OpenError> {
         let read = [read_slot(env, store, &cipher, 0)?, read_slot(env, store, &cipher, 1)?];
         let mut slots = read.each_ref().map(|slot| SettledFile::new(slot.as_ref()));
@@ -106,15 +105,18 @@ impl Slots {
         let found = SettledState {
             clean: last.clean,
             start: last.start.max(old.map_or(0, |last| last.start)),
-            place: place_of(&last),
-            told: CountState { counted: Timestamp(last.counted), seen: Timestamp(last.seen) },
+            place: location_of(&last),
+            stored: LifetimeClockState {
+                counted: Timestamp(last.counted),
+                seen: Timestamp(last.seen),
+            },
             times: young.settled.times.clone(),
         };
         let mut lacking = false;
         young
-            .entries(&mut |entry, bytes, last| {
+            .for_each_entry(&mut |entry, bytes, last| {
                 lacking |= last;
-                take(&found, entry, bytes, last && !based);
+                visit(&found, entry, bytes, last && !based);
             })
             .map_err(|error| match error {
                 LogError::Io(error) => open_error("reading settled/")(error),
@@ -128,45 +130,45 @@ impl Slots {
     }
 
     /// Marks sessions whose last settled entry the older file may lack.
-    pub(crate) fn mark_differing(&mut self, sessions: impl Iterator<Item = Arc<Session>>) {
+    pub(crate) fn mark_differing(&mut self, sessions: impl Iterator<Item = Arc<LoadedSession>>) {
         let [first, second] = &mut self.slots;
         let older = if second.generation < first.generation { second } else { first };
         older.touched.extend(sessions.map(|session| (session.hash, session)));
     }
 
     /// Marks a session whose settled entry changed, in both files.
-    pub(crate) fn touch(&mut self, session: &Arc<Session>) {
+    pub(crate) fn mark_changed(&mut self, session: &Arc<LoadedSession>) {
         for slot in &mut self.slots {
             slot.touched.insert(session.hash, Arc::clone(session));
         }
     }
 
     /// Unmarks a session that is not flushed any more because another one has its name.
-    pub(crate) fn forget(&mut self, session: SessionHash) {
+    pub(crate) fn unmark(&mut self, session: SessionHash) {
         self.slots.iter_mut().for_each(|slot| drop(slot.touched.remove(&session)));
     }
 
     /// Returns the location in the journal before which everything is flushed in both files.
-    pub(crate) fn recyclable(&self) -> JournalPlace {
+    pub(crate) fn recyclable_before(&self) -> JournalLocation {
         let [a, b] = [self.slots[0].place, self.slots[1].place];
-        let first = earlier(a, b) == a;
-        if first != planted(Defect::RecyclePastOlder) { a } else { b }
+        let first = min_location(a, b) == a;
+        if first != is_planted(Defect::RecyclePastOlder) { a } else { b }
     }
 
     /// Schedules a rewrite of both files from a new base, one in each of the next two flushes.
-    pub(crate) fn rewrite_both(&mut self) {
+    pub(crate) fn schedule_rewrite(&mut self) {
         self.slots.iter_mut().for_each(|slot| slot.stale = true);
     }
 
     /// Reads both files back from the device; a damaged one is rewritten by the following flushes.
     /// Returns the faults.
-    pub(crate) fn check(&mut self, env: &Env) -> Vec<String> {
+    pub(crate) fn check_files(&mut self, env: &Env) -> Vec<String> {
         let mut found = Vec::new();
         for (number, slot) in self.slots.iter_mut().enumerate().filter(|(_, slot)| !slot.stale) {
             let read = read_slot(env, self.store, &self.cipher, number).ok().flatten();
             let whole = read.is_some_and(|read| {
                 let end = (read.settled.generation, read.settled.end);
-                end == (slot.generation, slot.end) && read.entries(&mut |_, _, _| {}).is_ok()
+                end == (slot.generation, slot.end) && read.for_each_entry(&mut |_, _, _| {}).is_ok()
             });
             if !whole {
                 slot.stale = true;
@@ -177,7 +179,7 @@ impl Slots {
     }
 
     /// Returns the location in the journal that the newer file names.
-    pub(crate) fn latest(&self) -> JournalPlace {
+    pub(crate) fn latest_location(&self) -> JournalLocation {
         let [a, b] = &self.slots;
         if a.generation > b.generation { a.place } else { b.place }
     }
@@ -192,26 +194,26 @@ impl Slots {
     pub(crate) fn settled_generation(&self) -> u64 {
         let generations = self.slots.iter().map(|slot| slot.generation);
         let either =
-            if planted(Defect::UnlinkEarly) { generations.max() } else { generations.min() };
+            if is_planted(Defect::UnlinkEarly) { generations.max() } else { generations.min() };
         either.unwrap_or(0)
     }
 
     /// Returns true if both files have the session's state, and no start reads the journal before
     /// `behind`.
-    pub(crate) fn both_have(&self, session: SessionHash, behind: Lsn) -> bool {
+    pub(crate) fn both_contain(&self, session: SessionHash, behind: Lsn) -> bool {
         self.slots.iter().all(|slot| {
             !slot.stale && !slot.touched.contains_key(&session) && slot.place.lsn >= behind
         })
     }
 
     /// Returns true if both files name everything flushed so far.
-    pub(crate) fn are_even(&self) -> bool {
+    pub(crate) fn are_current(&self) -> bool {
         self.slots.iter().all(|slot| slot.touched.is_empty() && !slot.stale)
     }
 
     /// Writes the older file: a delta of the sessions touched since it was written, or a new base
     /// of `all` if its deltas outgrew the base.
-    pub(crate) fn write(
+    pub(crate) fn write_older(
         &mut self,
         env: &Env,
         mut delta: Delta,
@@ -221,18 +223,18 @@ impl Slots {
         let older = usize::from(second.generation < first.generation);
         let generation = first.generation.max(second.generation) + 1;
         let store = self.store;
-        let nonce = || env.secret();
+        let nonce = || env.random_secret();
         let encryptor = self.cipher.as_deref().map(|cipher| Encryptor { cipher, nonce: &nonce });
         let Some(slot) = self.slots.get_mut(older) else { return Ok(()) };
         assert!(slot.generation < generation, "a generation is written once");
         let outgrown = slot.end > BASE_BYTES_MIN.max(2 * slot.base);
-        let place = place_of(&delta);
+        let place = location_of(&delta);
         if slot.stale || outgrown {
-            slot.rewrite(env, older, (store, encryptor), generation, &delta, all)?;
+            slot.write_base(env, older, (store, encryptor), generation, &delta, all)?;
         } else {
             let touched = slot.touched.values();
-            delta.entries = touched.filter_map(|session| session.state().settled_entry()).collect();
-            slot.append(env, older, generation, &delta, encryptor)?;
+            delta.entries = touched.filter_map(|session| session.state().flushed_entry()).collect();
+            slot.append_delta(env, older, generation, &delta, encryptor)?;
         }
         slot.generation = generation;
         slot.place = place;
@@ -241,8 +243,8 @@ impl Slots {
     }
 }
 
-fn place_of(delta: &Delta) -> JournalPlace {
-    JournalPlace { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
+fn location_of(delta: &Delta) -> JournalLocation {
+    JournalLocation { order: delta.order, byte_offset: delta.byte_offset, lsn: Lsn(delta.lsn) }
 }
 
 /// Reads a settled file; returns `None` if it is missing or not a readable file of this store.
@@ -251,7 +253,7 @@ fn read_slot(
     store: [u8; 16],
     cipher: &Option<Arc<Cipher>>,
     slot: usize,
-) -> Result<Option<Readable>, OpenError> {
+) -> Result<Option<ReadableFile>, OpenError> {
     let path = settled_path(slot);
     let file = match env.storage.open_read(&path) {
         Ok(file) => file,
@@ -263,9 +265,9 @@ fn read_slot(
     file.sync().and_then(|()| file.evict()).map_err(open_error(format!("reading {path}")))?;
     let cipher = cipher.clone();
     // An unreadable chunk is not whole: the generations before it are valid.
-    let read = |from, to| Ok(read_around(&*file, from, to)?.bytes);
-    match Settled::read(store, cipher.as_deref(), &read) {
-        Ok(settled) => Ok(Some(Readable { file, cipher, settled, length })),
+    let read = |from, to| Ok(read_with_holes(&*file, from, to)?.bytes);
+    match SettledIndex::read(store, cipher.as_deref(), &read) {
+        Ok(settled) => Ok(Some(ReadableFile { file, cipher, settled, length })),
         Err(error) => {
             tracing::warn!(path, %error, "a settled file could not be read");
             Ok(None)
@@ -273,25 +275,25 @@ fn read_slot(
     }
 }
 
-impl Readable {
-    fn entries(&self, take: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
-        let read = |from, to| Ok(read_around(&*self.file, from, to)?.bytes);
+impl ReadableFile {
+    fn for_each_entry(&self, visit: &mut dyn FnMut(Entry, &[u8], bool)) -> Result<(), LogError> {
+        let read = |from, to| Ok(read_with_holes(&*self.file, from, to)?.bytes);
         let settled = &self.settled;
-        settled.entries(self.cipher.as_deref(), &read, &mut |at, entry, bytes| {
-            take(entry, bytes, at >= settled.last_at);
+        settled.for_each_entry(self.cipher.as_deref(), &read, &mut |at, entry, bytes| {
+            visit(entry, bytes, at >= settled.last_at);
         })
     }
 }
 
 impl SettledFile {
-    fn new(found: Option<&Readable>) -> Self {
-        let nothing = Settled::default();
+    fn new(found: Option<&ReadableFile>) -> Self {
+        let nothing = SettledIndex::default();
         let settled = found.map_or(&nothing, |found| &found.settled);
-        let nowhere = JournalPlace { order: 0, byte_offset: 0, lsn: Lsn(0) };
+        let nowhere = JournalLocation { order: 0, byte_offset: 0, lsn: Lsn(0) };
         Self {
             salt: settled.salt,
             generation: settled.generation,
-            place: settled.last.as_ref().map_or(nowhere, place_of),
+            place: settled.last.as_ref().map_or(nowhere, location_of),
             end: settled.end,
             base: settled.base_end,
             stale: settled.last.is_none() || found.is_none_or(|found| settled.end != found.length),
@@ -299,7 +301,7 @@ impl SettledFile {
         }
     }
 
-    fn append(
+    fn append_delta(
         &mut self,
         env: &Env,
         slot: usize,
@@ -322,7 +324,7 @@ impl SettledFile {
         Ok(())
     }
 
-    fn rewrite(
+    fn write_base(
         &mut self,
         env: &Env,
         slot: usize,
@@ -336,7 +338,8 @@ impl SettledFile {
         let mut end = 0;
         replace(env, &settled_path(slot), &mut |file| {
             let mut bytes = settled_header(store, salt, encryptor.is_some());
-            let mut chunks = Chunks::new((salt, SETTLED_AT), generation, delta, encryptor);
+            let mut chunks =
+                GenerationEncoder::new((salt, SETTLED_AT), generation, delta, encryptor);
             let mut flush = |bytes: &mut Vec<u8>| {
                 file.write_at(end, bytes)?;
                 end += bytes.len() as u64;
@@ -370,16 +373,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_location_in_an_earlier_journal_file_comes_first() {
-        let place = |order, byte_offset, lsn| JournalPlace { order, byte_offset, lsn: Lsn(lsn) };
+    fn the_location_in_the_earlier_journal_file_or_at_the_lower_offset_is_the_minimum() {
+        let place = |order, byte_offset, lsn| JournalLocation { order, byte_offset, lsn: Lsn(lsn) };
         for (first, second) in [
             (place(1, 8192, 7), place(2, 8192, 7)),
             (place(1, 9000, 7), place(2, 8192, 7)),
             (place(2, 8192, 7), place(2, 9000, 7)),
             (place(1, 8192, 7), place(1, 9000, 8)),
         ] {
-            assert_eq!(earlier(first, second), first);
-            assert_eq!(earlier(second, first), first);
+            assert_eq!(min_location(first, second), first);
+            assert_eq!(min_location(second, first), first);
         }
     }
 }

@@ -9,8 +9,8 @@ use crate::{
     env::{File, Mapped},
     event::{Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId, UserId},
     log::{
-        DERIVED_AT, DERIVED_KEY, Derived, DerivedDescription, Encryptor, Fault, HeldRecord,
-        LogError, Seals, encode_derived, journal::read, manifest::Hashing,
+        DERIVED_AT, DERIVED_KEY, DerivedDescription, DerivedHeader, Encryptor, Fault, HeldRecord,
+        LogError, Seals, encode_derived, journal::read, manifest::FileHasher,
     },
     store::{DerivedFile, DerivedName, HeldEvents},
 };
@@ -18,7 +18,6 @@ use crate::{
 /// Bytes read or written at once.
 const PART_BYTES: u64 = 1 << 20;
 
-/// Returns the path of a derived file.
 pub(super) fn path_of(name: DerivedName) -> String {
     format!("{DERIVED}/{name}")
 }
@@ -31,8 +30,8 @@ pub(super) fn unfinished_path(name: DerivedName) -> String {
 /// Creates a derived file, durably. After an error, parts of it may exist under either path.
 pub(super) fn write(context: &EngineContext, file: &DerivedFile, bytes: &[u8]) -> io::Result<()> {
     let (env, store) = (&context.env, context.store.id);
-    let (nonce, secret) = (|| context.keys.nonce(), || env.secret());
-    let own = context.keys.own();
+    let (nonce, secret) = (|| context.keys.new_nonce(), || env.random_secret());
+    let own = context.keys.store_cipher();
     let seals = own.map(|own| -> Seals<'_> { (Encryptor { cipher: own, nonce: &nonce }, &secret) });
     let stored = encode_derived((store, file.name.0), &description_of(file), bytes, seals);
     let made = env.storage.create(&unfinished_path(file.name))?;
@@ -67,10 +66,14 @@ fn held_events_of(record: HeldRecord) -> Option<HeldEvents> {
     })
 }
 
-fn head(context: &EngineContext, name: DerivedName, file: &dyn File) -> Result<Derived, LogError> {
+fn read_header(
+    context: &EngineContext,
+    name: DerivedName,
+    file: &dyn File,
+) -> Result<DerivedHeader, LogError> {
     let bytes = read(file, 0, DERIVED_AT)?;
-    let own = context.keys.own().map(|own| &**own);
-    Derived::decode((context.store.id, name.0), &bytes, own)
+    let own = context.keys.store_cipher().map(|own| &**own);
+    DerivedHeader::decode((context.store.id, name.0), &bytes, own)
         .map_err(|fault| LogError::Fault { byte_offset: 0, fault })
 }
 
@@ -80,13 +83,13 @@ pub(super) fn describe(
     name: DerivedName,
 ) -> Result<DerivedFile, LogError> {
     let file = context.env.storage.open_read(&path_of(name))?;
-    let head = head(context, name, &*file)?;
+    let head = read_header(context, name, &*file)?;
     let wrong = |fault| LogError::Fault { byte_offset: DERIVED_AT, fault };
     let DerivedDescription { label, holds } =
-        head.about(&read(&*file, DERIVED_AT, head.body_at())?).map_err(wrong)?;
+        head.decode_description(&read(&*file, DERIVED_AT, head.body_offset())?).map_err(wrong)?;
     let holds: Option<Vec<HeldEvents>> = holds.into_iter().map(held_events_of).collect();
     let holds = holds.ok_or_else(|| wrong(Fault::Payload))?;
-    Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.bytes() })
+    Ok(DerivedFile { name, label: label.into(), holds: holds.into(), bytes: head.plain_bytes() })
 }
 
 /// Body of a derived file in memory.
@@ -94,18 +97,18 @@ pub(super) struct DerivedBody {
     pub(super) bytes: Box<dyn Mapped>,
     /// Offset of the body in these bytes.
     pub(super) at: usize,
-    /// [`written_at`] before the file was read.
+    /// [`last_write_time`] before the file was read.
     pub(super) written_at: Option<(i64, i64)>,
 }
 
 /// Returns the time of the last write to a file, if known: it differs after each write.
-pub(super) fn written_at(context: &EngineContext, name: DerivedName) -> Option<(i64, i64)> {
-    context.env.storage.written_at(&path_of(name)).ok().flatten()
+pub(super) fn last_write_time(context: &EngineContext, name: DerivedName) -> Option<(i64, i64)> {
+    context.env.storage.change_time(&path_of(name)).ok().flatten()
 }
 
 /// Reads and verifies a derived file; one in plaintext is memory-mapped.
 pub(super) fn open(context: &EngineContext, name: DerivedName) -> Result<DerivedBody, LogError> {
-    let written_at = written_at(context, name);
+    let written_at = last_write_time(context, name);
     let file = context.env.storage.open_read(&path_of(name))?;
     let (body, at, end) = read_all(context, name, &*file)?;
     if let Some(body) = body {
@@ -130,8 +133,8 @@ fn read_all(
     name: DerivedName,
     file: &dyn File,
 ) -> Result<Whole, LogError> {
-    let head = head(context, name, file)?;
-    let (at, end) = (head.body_at(), head.end());
+    let head = read_header(context, name, file)?;
+    let (at, end) = (head.body_offset(), head.end_offset());
     let wrong = |fault| LogError::Fault { byte_offset: at, fault };
     if file.len()? != end {
         return Err(wrong(Fault::Short));
@@ -140,14 +143,14 @@ fn read_all(
         let body = head.open_body(&read(file, at, end)?).map_err(wrong)?;
         return Ok((Some(body), at, end));
     };
-    let mut hashing = Hashing::default();
+    let mut hashing = FileHasher::default();
     while at + hashing.bytes() < end {
         let from = at + hashing.bytes();
         let part = read(file, from, end.min(from + PART_BYTES))?;
         if part.is_empty() {
             return Err(wrong(Fault::Short));
         }
-        hashing.take(&part);
+        hashing.update(&part);
     }
     if hashing.entry("").hash != digest {
         return Err(wrong(Fault::PayloadChecksum));
@@ -157,28 +160,28 @@ fn read_all(
 
 /// Overwrites a file with zeros, durably, and unlinks it: the key of an encrypted one, else all
 /// bytes. A missing file is success.
-pub(super) fn take_away(context: &EngineContext, path: &str) -> io::Result<()> {
+pub(super) fn zero_and_unlink(context: &EngineContext, path: &str) -> io::Result<()> {
     let storage = &context.env.storage;
     let file = match storage.open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return synced(storage.sync_dir(DERIVED));
+            return ignore_missing_directory(storage.sync_dir(DERIVED));
         }
         file => file?,
     };
     let end = file.len()?;
     // The header is overwritten first: after a crash the file is whole or invalid.
-    let (front, rest) = match context.keys.own() {
+    let (front, rest) = match context.keys.store_cipher() {
         Some(_) => (DERIVED_KEY, end),
         None => (0..DERIVED_AT, DERIVED_AT),
     };
-    zero(&*file, front.start, front.end.min(end))?;
-    zero(&*file, rest, end)?;
+    write_zeros(&*file, front.start, front.end.min(end))?;
+    write_zeros(&*file, rest, end)?;
     storage.remove(path)?;
-    synced(storage.sync_dir(DERIVED))
+    ignore_missing_directory(storage.sync_dir(DERIVED))
 }
 
 /// Writes zeros over a part of a file, durably.
-fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
+fn write_zeros(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
     if from >= to {
         return Ok(());
     }
@@ -190,7 +193,7 @@ fn zero(file: &dyn File, from: u64, to: u64) -> io::Result<()> {
 }
 
 /// Ignores a missing directory, which has no names to sync.
-fn synced(synced: io::Result<()>) -> io::Result<()> {
+fn ignore_missing_directory(synced: io::Result<()>) -> io::Result<()> {
     synced.or_else(|error| match error.kind() {
         io::ErrorKind::NotFound => Ok(()),
         _ => Err(error),

@@ -7,17 +7,17 @@ mod opened;
 
 use std::{collections::BTreeMap, io, sync::Arc};
 
-use self::opened::{Closing, DerivedUsage, Opened, User, held_open};
+use self::opened::{CloseSignal, DerivedUsage, LoadedDerivedFile, UserGuard, held_open_error};
 use super::{
     catalogue::sessions::Sessions,
     context::EngineContext,
     journal::trouble::write_error,
-    layout::{DERIVED, is_of_the_file},
+    layout::{DERIVED, concerns_one_file},
     rank,
-    wait::blocking,
+    wait::run_blocking,
 };
 use crate::{
-    env::{out_of_descriptors, sync::Mutex},
+    env::{is_out_of_descriptors, sync::Mutex},
     log::{Entry, LogError},
     store::{
         DerivedFile, DerivedName, Health, HeldEvents, Mapped, StoreError, StoreResult,
@@ -35,20 +35,20 @@ pub(super) struct DerivedFiles {
     sessions: Arc<Sessions>,
     /// Held while the directory is read.
     reading: Mutex<()>,
-    files: Mutex<Files>,
-    closing: Arc<Closing>,
+    files: Mutex<DerivedFileTable>,
+    closing: Arc<CloseSignal>,
 }
 
-struct Files {
+struct DerivedFileTable {
     /// True if the directory exists and was not read yet.
     unread: bool,
     /// True if the name of the directory is durable.
     made: bool,
     kept: BTreeMap<DerivedName, DerivedEntry>,
     /// Files being created: a removal of their events hides them like finished ones.
-    making: BTreeMap<DerivedName, Used>,
+    making: BTreeMap<DerivedName, HeldAndUsage>,
     /// Hidden files whose bytes are to be removed.
-    doomed: Vec<Arc<Doomed>>,
+    doomed: Vec<Arc<HiddenDerivedFile>>,
     /// Counter of uses of open files.
     uses: u64,
 }
@@ -57,15 +57,15 @@ struct Files {
 struct DerivedEntry {
     file: DerivedFile,
     usage: Arc<DerivedUsage>,
-    open: Option<Arc<Opened>>,
+    open: Option<Arc<LoadedDerivedFile>>,
     used: u64,
 }
 
 /// Events a file was computed from, and its users.
-type Used = (Arc<[HeldEvents]>, Arc<DerivedUsage>);
+type HeldAndUsage = (Arc<[HeldEvents]>, Arc<DerivedUsage>);
 
 /// Hidden file to be removed.
-struct Doomed {
+struct HiddenDerivedFile {
     name: DerivedName,
     /// Paths of files that may have bytes of it.
     paths: Vec<String>,
@@ -77,29 +77,29 @@ struct Doomed {
 }
 
 /// Predicate on the events that a file was computed from.
-type Meant<'a> = &'a dyn Fn(&[HeldEvents]) -> bool;
+type EventsFilter<'a> = &'a dyn Fn(&[HeldEvents]) -> bool;
 
 impl DerivedEntry {
     fn new(file: DerivedFile, usage: Arc<DerivedUsage>) -> Self {
         Self { file, usage, open: None, used: 0 }
     }
 
-    /// Returns the file as a hidden one.
-    fn doomed(&self) -> Arc<Doomed> {
+    /// Returns the record of the file once it is hidden and its bytes are to be removed.
+    fn to_doomed(&self) -> Arc<HiddenDerivedFile> {
         let of = (Arc::clone(&self.file.holds), Arc::clone(&self.usage));
-        Doomed::new(self.file.name, vec![file::path_of(self.file.name)], Some(&of))
+        HiddenDerivedFile::new(self.file.name, vec![file::path_of(self.file.name)], Some(&of))
     }
 }
 
-impl Doomed {
-    fn new(name: DerivedName, paths: Vec<String>, of: Option<&Used>) -> Arc<Self> {
+impl HiddenDerivedFile {
+    fn new(name: DerivedName, paths: Vec<String>, of: Option<&HeldAndUsage>) -> Arc<Self> {
         let (holds, usage) = of.cloned().unzip();
         Arc::new(Self { name, paths, holds, usage, gone: Mutex::new(rank::DERIVED_FILES, false) })
     }
 
     /// Returns true if the predicate matches, or may match.
-    fn is_meant(&self, meant: Meant<'_>) -> bool {
-        self.holds.as_ref().is_none_or(|holds| meant(holds))
+    fn matches(&self, filter: EventsFilter<'_>) -> bool {
+        self.holds.as_ref().is_none_or(|holds| filter(holds))
     }
 
     fn is_used(&self) -> bool {
@@ -108,16 +108,16 @@ impl Doomed {
 }
 
 impl DerivedFiles {
-    /// Creates the derived files of a store; their directory exists if `there` is true.
-    pub(super) fn new(context: &Arc<EngineContext>, sessions: &Arc<Sessions>, there: bool) -> Self {
+    /// Creates the derived files of a store; their directory exists if `found` is true.
+    pub(super) fn new(context: &Arc<EngineContext>, sessions: &Arc<Sessions>, found: bool) -> Self {
         let (kept, making, doomed) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        let files = Files { unread: there, made: false, kept, making, doomed, uses: 0 };
+        let files = DerivedFileTable { unread: found, made: false, kept, making, doomed, uses: 0 };
         Self {
             context: Arc::clone(context),
             sessions: Arc::clone(sessions),
             reading: Mutex::new(rank::DERIVED_FILES, ()),
             files: Mutex::new(rank::LAST, files),
-            closing: Arc::new(Closing::new()),
+            closing: Arc::new(CloseSignal::new()),
         }
     }
 
@@ -151,11 +151,11 @@ impl DerivedFiles {
             };
             let name = DerivedName(number);
             if path == file::unfinished_path(name) {
-                doomed.push(Doomed::new(name, vec![path], None));
+                doomed.push(HiddenDerivedFile::new(name, vec![path], None));
             } else if path == file::path_of(name) {
                 let described = file::describe(&self.context, name);
                 if let Err(LogError::Io(error)) = &described
-                    && out_of_descriptors(error)
+                    && is_out_of_descriptors(error)
                 {
                     return Err(io::Error::new(error.kind(), error.to_string()));
                 }
@@ -163,7 +163,7 @@ impl DerivedFiles {
                 if let Some(file) = described.ok().filter(|_| current) {
                     kept.insert(name, DerivedEntry::new(file, DerivedUsage::new(&self.closing)));
                 } else {
-                    doomed.push(Doomed::new(name, vec![path], None));
+                    doomed.push(HiddenDerivedFile::new(name, vec![path], None));
                 }
             }
         }
@@ -177,7 +177,7 @@ impl DerivedFiles {
     /// Returns the entry of the session that wrote these events, unless it is gone.
     fn writer_entry(&self, held: &HeldEvents) -> Option<Entry> {
         let (entry, hash) = self.sessions.entry(&held.key)?;
-        let needed = || self.sessions.is_needed(hash);
+        let needed = || self.sessions.is_read_by_forks(hash);
         let stage = entry.stage;
         let gone = stage.is_erased() || stage.is_reclaimed() || stage.is_discarded() && !needed();
         (hash == held.hash && held.range.to.0 <= entry.tail && !gone).then_some(entry)
@@ -186,12 +186,12 @@ impl DerivedFiles {
     /// Returns true if these events are present and none of their session was removed since they
     /// were read.
     fn is_current(&self, holds: &[HeldEvents]) -> bool {
-        self.outdated(holds).is_none()
+        self.find_outdated(holds).is_none()
     }
 
-    fn outdated<'h>(&self, holds: &'h [HeldEvents]) -> Option<&'h HeldEvents> {
+    fn find_outdated<'h>(&self, holds: &'h [HeldEvents]) -> Option<&'h HeldEvents> {
         let is_current = |held: &HeldEvents| {
-            self.writer_entry(held).is_some_and(|entry| entry.rewritten() == held.rewritten)
+            self.writer_entry(held).is_some_and(|entry| entry.removal_count() == held.rewritten)
         };
         holds.iter().find(|held| !is_current(held))
     }
@@ -208,11 +208,11 @@ impl DerivedFiles {
         let name = DerivedName(u64::from_le_bytes(self.context.env.random()));
         let (label, holds) = (label.into(), Arc::<[HeldEvents]>::from(holds));
         let file = DerivedFile { name, label, holds, bytes: bytes.len() as u64 };
-        let user = self.begin(&file);
+        let user = self.register_unfinished(&file);
         // A removal from now on finds the file among those being created.
         let outdated =
             |held: &HeldEvents| StoreError::Outdated { session: held.key.session.clone() };
-        if let Some(held) = self.outdated(&file.holds) {
+        if let Some(held) = self.find_outdated(&file.holds) {
             self.files.lock().making.remove(&name);
             return Err(outdated(held));
         }
@@ -223,11 +223,11 @@ impl DerivedFiles {
             files.made = false;
             if !is_hidden {
                 // No later start may find a part of it.
-                files.doomed.push(hidden_unfinished(name, &(file.holds, Arc::clone(user.usage()))));
+                files.doomed.push(doom_unfinished(name, &(file.holds, Arc::clone(user.usage()))));
             }
             drop(files);
             drop(user);
-            let _ = self.clear(&|one| one.name == name);
+            let _ = self.clear_doomed(&|one| one.name == name);
             return Err(write_error("keeping a derived file", &error));
         }
         if is_hidden {
@@ -242,9 +242,9 @@ impl DerivedFiles {
     }
 
     /// Records that a file is being created.
-    fn begin(&self, file: &DerivedFile) -> User {
+    fn register_unfinished(&self, file: &DerivedFile) -> UserGuard {
         let usage = DerivedUsage::new(&self.closing);
-        let user = usage.user();
+        let user = usage.add_user();
         self.files.lock().making.insert(file.name, (Arc::clone(&file.holds), usage));
         user
     }
@@ -254,7 +254,7 @@ impl DerivedFiles {
         self.context.check_writable().and_then(|()| self.read_names()).map_err(failed)?;
         match self.sessions.journal.health() {
             Health::ReadOnly(reason) => Err(StoreError::ReadOnly { reason }),
-            _ => self.sessions.missing().map_or(Ok(()), |short| Err(StoreError::DiskFull(short))),
+            _ => self.sessions.shortage().map_or(Ok(()), |short| Err(StoreError::DiskFull(short))),
         }
     }
 
@@ -267,36 +267,36 @@ impl DerivedFiles {
         Ok(())
     }
 
-    /// Opens a file.
+    /// Opens a file, or returns it if it is already open.
     pub(super) fn open(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        match self.opened(name) {
+        match self.get_open(name) {
             Some(open) => Ok(open),
-            None => blocking(|| self.read_and_open(name)),
+            None => run_blocking(|| self.read_and_open(name)),
         }
     }
 
     fn read_and_open(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
         self.read_names().map_err(|error| write_error("reading derived/", &error))?;
         let lost = |reason: &str| StoreError::DerivedLost { reason: reason.to_owned() };
-        let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
+        let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.add_user());
         let user = user.ok_or_else(|| lost("it is not there"))?;
         let usage = Arc::clone(user.usage());
         let reading = usage.reading.lock();
         // Another thread may have opened it meanwhile.
-        if let Some(open) = self.opened(name) {
+        if let Some(open) = self.get_open(name) {
             return Ok(open);
         }
         match file::open(&self.context, name) {
             Ok(body) => {
-                let open = self.keep_open(name, Opened::new(body, user));
+                let open = self.keep_open(name, LoadedDerivedFile::new(body, user));
                 Ok(open.ok_or_else(|| lost("it was taken away"))?)
             }
             Err(error) if is_lost(&error) => {
                 drop(reading);
                 drop(user);
                 tracing::warn!(%name, %error, "a derived file is lost; it is made anew");
-                self.hide_one(name, true);
-                let _ = self.clear(&|one| one.name == name && !one.is_used());
+                self.hide_file(name, true);
+                let _ = self.clear_doomed(&|one| one.name == name && !one.is_used());
                 Err(lost(&error.to_string()))
             }
             Err(error) => Err(write_error("reading a derived file", &error.into())),
@@ -305,7 +305,7 @@ impl DerivedFiles {
 
     /// Returns a file that is already open. Closes one that lacks bytes or was written to since it
     /// was read.
-    fn opened(&self, name: DerivedName) -> Option<Arc<Opened>> {
+    fn get_open(&self, name: DerivedName) -> Option<Arc<LoadedDerivedFile>> {
         let open = {
             let mut files = self.files.lock();
             files.uses += 1;
@@ -314,9 +314,10 @@ impl DerivedFiles {
             kept.used = used;
             kept.open.clone()?
         };
-        let changed =
-            || !open.is_copy() && open.written_at() != file::written_at(&self.context, name);
-        if !open.is_lacking() && !changed() {
+        let changed = || {
+            !open.is_copy() && open.last_write_time() != file::last_write_time(&self.context, name)
+        };
+        if !open.may_lack_bytes() && !changed() {
             return Some(open);
         }
         let mut files = self.files.lock();
@@ -328,7 +329,11 @@ impl DerivedFiles {
     }
 
     /// Keeps a file open and closes excess copies; returns `None` if it was hidden meanwhile.
-    fn keep_open(&self, name: DerivedName, open: Opened) -> Option<Arc<Opened>> {
+    fn keep_open(
+        &self,
+        name: DerivedName,
+        open: LoadedDerivedFile,
+    ) -> Option<Arc<LoadedDerivedFile>> {
         let open = Arc::new(open);
         let mut files = self.files.lock();
         files.kept.get_mut(&name)?.open = Some(Arc::clone(&open));
@@ -355,44 +360,44 @@ impl DerivedFiles {
     ///
     /// # Errors
     /// A file stays in use for too long.
-    pub(super) fn withdraw(&self, meant: Meant<'_>) -> io::Result<()> {
+    pub(super) fn hide_and_wait(&self, filter: EventsFilter<'_>) -> io::Result<()> {
         self.read_names()?;
-        self.hide(meant);
-        let hidden = self.doomed(&|one| one.is_meant(meant));
-        hidden.iter().filter_map(|one| one.usage.as_ref()).try_for_each(|usage| usage.wait())
+        self.hide(filter);
+        let hidden = self.list_doomed(&|one| one.matches(filter));
+        hidden.iter().filter_map(|one| one.usage.as_ref()).try_for_each(|usage| usage.wait_unused())
     }
 
     /// Removes the files whose events match, and remains of earlier ones: hides, overwrites and
-    /// unlinks them. It does not wait for their users: see [`Self::withdraw`].
+    /// unlinks them. It does not wait for their users: see [`Self::hide_and_wait`].
     ///
     /// # Errors
     /// The first error of a file that matches or whose events are unknown.
-    pub(super) fn destroy(&self, meant: Meant<'_>) -> io::Result<()> {
+    pub(super) fn destroy(&self, filter: EventsFilter<'_>) -> io::Result<()> {
         self.read_names()?;
-        self.hide(meant);
-        self.clear(&|one| one.is_meant(meant))
+        self.hide(filter);
+        self.clear_doomed(&|one| one.matches(filter))
     }
 
-    /// Removes one file; a later flush removes the bytes of one in use.
-    pub(super) fn take_away(&self, name: DerivedName) -> io::Result<()> {
+    /// Removes one file; if it is in use, a later flush removes its bytes.
+    pub(super) fn remove(&self, name: DerivedName) -> io::Result<()> {
         self.read_names()?;
-        self.hide_one(name, false);
-        self.clear(&|one| one.name == name && !one.is_used())
+        self.hide_file(name, false);
+        self.clear_doomed(&|one| one.name == name && !one.is_used())
     }
 
     /// Removes the bytes of hidden files that are not in use.
     pub(super) fn sweep(&self) -> io::Result<()> {
         self.read_names()?;
-        self.clear(&|one| !one.is_used())
+        self.clear_doomed(&|one| !one.is_used())
     }
 
     /// Reads each file from the device, not the cache, and hides damaged ones, which are computed
     /// again. `rest` is called with the bytes of each file, and ends the round by `false`.
-    pub(super) fn check(&self, rest: &dyn Fn(u64) -> bool) {
+    pub(super) fn scrub(&self, rest: &dyn Fn(u64) -> bool) {
         let all: Vec<DerivedFile> =
             self.files.lock().kept.values().map(|kept| kept.file.clone()).collect();
         for DerivedFile { name, bytes, .. } in all {
-            let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.user());
+            let user = self.files.lock().kept.get(&name).map(|kept| kept.usage.add_user());
             let Some(user) = user else { continue };
             let checked = file::check(&self.context, name);
             drop(user);
@@ -400,7 +405,7 @@ impl DerivedFiles {
                 && is_lost(error)
             {
                 tracing::warn!(%name, %error, "a derived file is damaged; it is made anew");
-                self.hide_one(name, true);
+                self.hide_file(name, true);
             }
             if !rest(bytes) {
                 return;
@@ -409,41 +414,44 @@ impl DerivedFiles {
     }
 
     /// Hides one file; if it is void, tells its users to stop.
-    fn hide_one(&self, name: DerivedName, is_void: bool) {
+    fn hide_file(&self, name: DerivedName, is_void: bool) {
         let mut files = self.files.lock();
         let Some(kept) = files.kept.remove(&name) else { return };
         if is_void {
-            kept.usage.withdraw();
+            kept.usage.request_stop();
         }
-        files.doomed.push(kept.doomed());
+        files.doomed.push(kept.to_doomed());
         drop(files);
         drop(kept);
     }
 
     /// Hides the files whose events match, and tells their users to stop.
-    fn hide(&self, meant: Meant<'_>) {
+    fn hide(&self, filter: EventsFilter<'_>) {
         let mut files = self.files.lock();
-        let of_kept = |_: &DerivedName, kept: &mut DerivedEntry| meant(&kept.file.holds);
+        let of_kept = |_: &DerivedName, kept: &mut DerivedEntry| filter(&kept.file.holds);
         let kept: Vec<_> = files.kept.extract_if(.., of_kept).collect();
-        let of_made = |_: &DerivedName, made: &mut Used| meant(&made.0);
+        let of_made = |_: &DerivedName, made: &mut HeldAndUsage| filter(&made.0);
         let making: Vec<_> = files.making.extract_if(.., of_made).collect();
-        files.doomed.extend(kept.iter().map(|(_, kept)| kept.doomed()));
-        files.doomed.extend(making.iter().map(|(name, of)| hidden_unfinished(*name, of)));
-        let hidden = files.doomed.iter().filter(|one| one.is_meant(meant));
-        hidden.filter_map(|one| one.usage.as_ref()).for_each(|usage| usage.withdraw());
+        files.doomed.extend(kept.iter().map(|(_, kept)| kept.to_doomed()));
+        files.doomed.extend(making.iter().map(|(name, of)| doom_unfinished(*name, of)));
+        let hidden = files.doomed.iter().filter(|one| one.matches(filter));
+        hidden.filter_map(|one| one.usage.as_ref()).for_each(|usage| usage.request_stop());
         drop(files);
         drop(kept);
     }
 
-    fn doomed(&self, meant: &dyn Fn(&Doomed) -> bool) -> Vec<Arc<Doomed>> {
-        self.files.lock().doomed.iter().filter(|one| meant(one)).cloned().collect()
+    fn list_doomed(
+        &self,
+        filter: &dyn Fn(&HiddenDerivedFile) -> bool,
+    ) -> Vec<Arc<HiddenDerivedFile>> {
+        self.files.lock().doomed.iter().filter(|one| filter(one)).cloned().collect()
     }
 
     /// Overwrites and unlinks the hidden files that match; one that fails stays for a retry.
-    fn clear(&self, meant: &dyn Fn(&Doomed) -> bool) -> io::Result<()> {
+    fn clear_doomed(&self, filter: &dyn Fn(&HiddenDerivedFile) -> bool) -> io::Result<()> {
         let mut cleared = Ok(());
-        for one in self.doomed(meant) {
-            if let Err(error) = self.clear_one(&one) {
+        for one in self.list_doomed(filter) {
+            if let Err(error) = self.clear_file(&one) {
                 tracing::warn!(name = %one.name, %error, "a derived file is left");
                 cleared = cleared.and(Err(error));
             }
@@ -451,14 +459,14 @@ impl DerivedFiles {
         cleared
     }
 
-    fn clear_one(&self, one: &Arc<Doomed>) -> io::Result<()> {
+    fn clear_file(&self, one: &Arc<HiddenDerivedFile>) -> io::Result<()> {
         if one.is_used() {
-            return Err(held_open());
+            return Err(held_open_error());
         }
         // Another thread may be removing it: then its bytes are gone once the lock is free.
         let mut gone = one.gone.lock();
         if !*gone {
-            one.paths.iter().try_for_each(|path| file::take_away(&self.context, path))?;
+            one.paths.iter().try_for_each(|path| file::zero_and_unlink(&self.context, path))?;
             *gone = true;
             self.files.lock().doomed.retain(|other| !Arc::ptr_eq(other, one));
         }
@@ -467,14 +475,16 @@ impl DerivedFiles {
 }
 
 /// Returns a hidden file that was being created: its bytes may be under either name.
-fn hidden_unfinished(name: DerivedName, of: &Used) -> Arc<Doomed> {
-    Doomed::new(name, vec![file::unfinished_path(name), file::path_of(name)], Some(of))
+fn doom_unfinished(name: DerivedName, of: &HeldAndUsage) -> Arc<HiddenDerivedFile> {
+    HiddenDerivedFile::new(name, vec![file::unfinished_path(name), file::path_of(name)], Some(of))
 }
 
 /// Returns true if a file changed or is missing; other errors may be temporary.
 fn is_lost(error: &LogError) -> bool {
     match error {
         LogError::Fault { .. } => true,
-        LogError::Io(error) => is_of_the_file(error) || error.kind() == io::ErrorKind::InvalidData,
+        LogError::Io(error) => {
+            concerns_one_file(error) || error.kind() == io::ErrorKind::InvalidData
+        }
     }
 }

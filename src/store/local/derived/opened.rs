@@ -22,27 +22,27 @@ pub(super) struct DerivedUsage {
     withdrawn: AtomicBool,
     /// Held by the user that reads the whole file; other users share the result.
     pub(super) reading: Mutex<()>,
-    closing: Arc<Closing>,
+    closing: Arc<CloseSignal>,
 }
 
 /// Wakes threads that wait until a file has no users.
-pub(super) struct Closing {
+pub(super) struct CloseSignal {
     turn: Mutex<()>,
     closed: Condvar,
 }
 
 /// Guard of one user of a derived file.
-pub(super) struct User(Arc<DerivedUsage>);
+pub(super) struct UserGuard(Arc<DerivedUsage>);
 
 /// Derived file in memory.
-pub(super) struct Opened {
+pub(super) struct LoadedDerivedFile {
     /// Dropped before the guard: the bytes leave memory before waiting threads wake.
     body: DerivedBody,
-    user: User,
+    user: UserGuard,
 }
 
 impl DerivedUsage {
-    pub(super) fn new(closing: &Arc<Closing>) -> Arc<Self> {
+    pub(super) fn new(closing: &Arc<CloseSignal>) -> Arc<Self> {
         Arc::new(Self {
             users: AtomicUsize::new(0),
             withdrawn: AtomicBool::new(false),
@@ -52,9 +52,9 @@ impl DerivedUsage {
     }
 
     /// Adds a user. The caller keeps the file listed: a hidden one gets no new users.
-    pub(super) fn user(self: &Arc<Self>) -> User {
+    pub(super) fn add_user(self: &Arc<Self>) -> UserGuard {
         self.users.fetch_add(1, Ordering::AcqRel);
-        User(Arc::clone(self))
+        UserGuard(Arc::clone(self))
     }
 
     pub(super) fn is_used(&self) -> bool {
@@ -62,7 +62,7 @@ impl DerivedUsage {
     }
 
     /// Tells the users of the file to stop.
-    pub(super) fn withdraw(&self) {
+    pub(super) fn request_stop(&self) {
         self.withdrawn.store(true, Ordering::Release);
     }
 
@@ -70,11 +70,11 @@ impl DerivedUsage {
     ///
     /// # Errors
     /// The file stays in use for too long.
-    pub(super) fn wait(&self) -> io::Result<()> {
+    pub(super) fn wait_unused(&self) -> io::Result<()> {
         let (mut turn, mut elapsed) = (self.closing.turn.lock(), false);
         while self.is_used() {
             if elapsed {
-                return Err(held_open());
+                return Err(held_open_error());
             }
             (turn, elapsed) = self.closing.closed.wait_timeout(turn, HELD_OPEN_MAX);
         }
@@ -83,23 +83,23 @@ impl DerivedUsage {
 }
 
 /// Returns the error for removing a file that is in use.
-pub(super) fn held_open() -> io::Error {
+pub(super) fn held_open_error() -> io::Error {
     io::Error::other("a derived file is held open")
 }
 
-impl Closing {
+impl CloseSignal {
     pub(super) fn new() -> Self {
         Self { turn: Mutex::new(rank::LAST, ()), closed: Condvar::new() }
     }
 }
 
-impl User {
+impl UserGuard {
     pub(super) fn usage(&self) -> &Arc<DerivedUsage> {
         &self.0
     }
 }
 
-impl Drop for User {
+impl Drop for UserGuard {
     fn drop(&mut self) {
         let turn = self.0.closing.turn.lock();
         self.0.users.fetch_sub(1, Ordering::AcqRel);
@@ -108,29 +108,29 @@ impl Drop for User {
     }
 }
 
-impl Opened {
-    pub(super) fn new(body: DerivedBody, user: User) -> Self {
+impl LoadedDerivedFile {
+    pub(super) fn new(body: DerivedBody, user: UserGuard) -> Self {
         Self { body, user }
     }
 
     /// Returns the last write time of its file, taken before it was read.
-    pub(super) fn written_at(&self) -> Option<(i64, i64)> {
+    pub(super) fn last_write_time(&self) -> Option<(i64, i64)> {
         self.body.written_at
     }
 
     /// Returns true if the file may have lost bytes while open.
-    pub(super) fn is_lacking(&self) -> bool {
-        self.body.bytes.is_hurt()
+    pub(super) fn may_lack_bytes(&self) -> bool {
+        self.body.bytes.has_read_error()
     }
 }
 
-impl Mapped for Opened {
+impl Mapped for LoadedDerivedFile {
     fn bytes(&self) -> &[u8] {
         self.body.bytes.bytes().get(self.body.at..).unwrap_or_default()
     }
 
-    fn is_hurt(&self) -> bool {
-        self.user.usage().withdrawn.load(Ordering::Acquire) || self.is_lacking()
+    fn has_read_error(&self) -> bool {
+        self.user.usage().withdrawn.load(Ordering::Acquire) || self.may_lack_bytes()
     }
 
     fn is_copy(&self) -> bool {

@@ -12,13 +12,13 @@ const SILENCE_MAX: Duration = Duration::from_secs(5);
 impl<S> Journal<S> {
     /// Records the result of a write. Readiness reports the last one; after several failed syncs
     /// writes are refused until [`Self::probe`] succeeds.
-    pub(super) fn note(&self, error: Option<&io::Error>) {
+    pub(super) fn record_write(&self, error: Option<&io::Error>) {
         let now = self.env.clock.monotonic();
         let mut writer = self.writer.lock();
         let mut trouble = self.trouble.lock();
-        let refused = trouble.note(now, error, writer.failures());
-        writer.set_careful(trouble.is_recent());
-        if let Some(reason) = writer.foreign() {
+        let refused = trouble.record_write(now, error, writer.failure_counts());
+        writer.set_careful(trouble.has_recent_failure());
+        if let Some(reason) = writer.foreign_evidence() {
             self.refuse(reason);
         } else if let Some(reason) = refused {
             self.refuse_for(reason, true);
@@ -37,7 +37,7 @@ impl<S> Journal<S> {
             tracing::warn!(%error, "the disk still fails; the store stays read-only");
         }
         let mut writer = self.writer.lock();
-        if !self.trouble.lock().probed(now, &tried) {
+        if !self.trouble.lock().record_probe(now, &tried) {
             return;
         }
         writer.reset_failures();
@@ -48,25 +48,25 @@ impl<S> Journal<S> {
 
     /// Checks that the next append has space; if it had none, creates the ring file that the append
     /// would need. So readiness predicts the next append, and recovers without one.
-    pub(crate) fn look_for_room(&self) {
+    pub(crate) fn check_space(&self) {
         let now = self.env.clock.monotonic();
-        if self.refusing().is_some() || !self.trouble.lock().is_room_due(now) {
+        if self.refusal_reason().is_some() || !self.trouble.lock().is_space_check_due(now) {
             return;
         }
         let mut writer = self.writer.lock();
-        let known = self.trouble.lock().missing();
-        let found = if known.is_some() { writer.find_room() } else { writer.expect_room() };
+        let known = self.trouble.lock().shortage();
+        let found = if known.is_some() { writer.ensure_file() } else { writer.check_space() };
         match (known, &found) {
             (None, Ok(())) => return,
             (None, Err(error)) => tracing::warn!(%error, "there is no room for the next append"),
             (Some(_), Ok(())) => tracing::info!("there is room again: appends are taken"),
             (Some(_), Err(error)) => tracing::debug!(%error, "there is still no room"),
         }
-        self.trouble.lock().note_room(now, found.as_ref().err());
+        self.trouble.lock().record_space(now, found.as_ref().err());
     }
 
-    /// Runs a write or sync, and records its start for [`Self::silence`].
-    pub(super) fn busy<T>(&self, write: impl FnOnce() -> T) -> T {
+    /// Runs a write or sync, and records its start for [`Self::stall_duration`].
+    pub(super) fn run_timed<T>(&self, write: impl FnOnce() -> T) -> T {
         let micros = self.env.clock.monotonic().as_micros();
         let micros = u64::try_from(micros).unwrap_or(u64::MAX).max(1);
         self.busy_since.store(micros, Ordering::Relaxed);
@@ -76,27 +76,27 @@ impl<S> Journal<S> {
     }
 
     /// Returns the reason of the last failed write, if that was recent.
-    fn trouble(&self) -> Option<String> {
-        self.trouble.lock().reason(self.env.clock.monotonic())
+    fn recent_failure(&self) -> Option<String> {
+        self.trouble.lock().recent_reason(self.env.clock.monotonic())
     }
 
     /// Returns whether appends are accepted, by the known state of the disk.
     pub(crate) fn health(&self) -> Health {
-        if let Some(reason) = self.refusing() {
+        if let Some(reason) = self.refusal_reason() {
             return Health::ReadOnly(reason);
         }
-        if let Some(short) = self.trouble.lock().missing() {
+        if let Some(short) = self.trouble.lock().shortage() {
             return Health::Full(short);
         }
-        if let Some(reason) = self.trouble() {
+        if let Some(reason) = self.recent_failure() {
             return Health::ReadOnly(reason);
         }
-        let silence = self.silence();
+        let silence = self.stall_duration();
         if silence < SILENCE_MAX { Health::Ready } else { Health::Silent(silence) }
     }
 
     /// Returns the duration of the write or sync in progress; zero if none is.
-    fn silence(&self) -> Duration {
+    fn stall_duration(&self) -> Duration {
         match self.busy_since.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
             micros => self.env.clock.monotonic().saturating_sub(Duration::from_micros(micros)),

@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::{
-    Journal, Outcome, ShowStep, bytes_of,
-    queue::{Committer, Lead},
+    Journal, Outcome, VisibilityStep, bytes_of,
+    queue::{CommitterState, LeaderState},
     writer::RoundFailure,
 };
 use crate::env::{
-    planted::{Defect, planted},
+    planted::{Defect, is_planted},
     sync::atomic::Ordering,
 };
 
@@ -24,25 +24,25 @@ impl<S> Journal<S> {
         let committer = part == ENDLESS;
         let mut left = part;
         let mut empty = Vec::new();
-        while let Some(mut round) = self.take(empty, committer || left == 0) {
+        while let Some(mut round) = self.take_round(empty, committer || left == 0) {
             let frames = round.iter().map(|item| &item.frame);
-            let (result, end) = self.busy(|| {
+            let (result, end) = self.run_timed(|| {
                 let mut writer = self.writer.lock();
-                (writer.commit(frames), writer.durable())
+                (writer.commit(frames), writer.durable_end())
             });
             self.written.fetch_add(bytes_of(&round), Ordering::Relaxed);
             // After a failure no queued frames are left.
             left = if result.is_ok() { left.saturating_sub(round.len()) } else { 0 };
-            self.note(result.as_ref().err().map(|failure| {
+            self.record_write(result.as_ref().err().map(|failure| {
                 let (RoundFailure::Refused(error) | RoundFailure::Unknown(error)) = failure;
                 error
             }));
             // Earlier durable frames become visible before any frame is voided.
-            self.show(outcome);
+            self.show_last_round(outcome);
             if let Err(failure) = &result {
                 let mut behind = self.start_epoch(failure, &round);
                 round.append(&mut behind);
-                outcome.ended(&mut round, result);
+                outcome.finish_round(&mut round, result);
                 self.wake_waiters();
             }
             let mut last = self.last.lock();
@@ -51,19 +51,19 @@ impl<S> Journal<S> {
             std::mem::swap(&mut last.items, &mut round);
             drop(last);
             empty = round;
-            if !(committer && self.is_awaited() && self.delegate_show()) {
-                self.show(outcome);
+            if !(committer && self.has_queued_frames() && self.delegate_show()) {
+                self.show_last_round(outcome);
             }
             if self.background && left == 0 {
                 let mut queue = self.queue.lock();
-                let runs = queue.committer != Committer::Stopped;
+                let runs = queue.committer != CommitterState::Stopped;
                 let hands_over = runs && !queue.items.is_empty() && queue.waiting == 0;
                 let wakes = queue.wake_committer() || hands_over;
-                if wakes && !planted(Defect::LoseWakeUp) {
+                if wakes && !is_planted(Defect::LoseWakeUp) {
                     self.wake.notify_one();
                 }
                 if hands_over {
-                    queue.lead = Lead::HandedOver;
+                    queue.lead = LeaderState::HandedOver;
                     return;
                 }
             }
@@ -79,19 +79,19 @@ impl<S> Journal<S> {
                 return false;
             };
             drop(last);
-            if done.send(Ok(ShowStep::Show)).is_ok() {
+            if done.send(Ok(VisibilityStep::Show)).is_ok() {
                 return true;
             }
         }
     }
 
     /// Makes the last round visible, if it is not; then notifies the waiting callers.
-    pub(crate) fn show(&self, outcome: Outcome<'_, S>) {
+    pub(crate) fn show_last_round(&self, outcome: Outcome<'_, S>) {
         let mut last = self.last.lock();
         if last.items.is_empty() {
             return;
         }
-        outcome.ended(&mut last.items, Ok(()));
+        outcome.finish_round(&mut last.items, Ok(()));
         assert!(last.items.is_empty(), "a sink takes every frame of a round");
         assert!(last.visible.lsn <= last.end.lsn, "what is visible never shrinks");
         last.visible = last.end;
@@ -114,9 +114,9 @@ impl<S> Journal<S> {
         }
         queue.waiting -= 1;
         debug_assert!(queue.lead.is_open(), "one thread leads at a time");
-        queue.lead = Lead::Taken;
+        queue.lead = LeaderState::Taken;
         drop(queue);
-        self.show(outcome);
+        self.show_last_round(outcome);
     }
 
     /// Writes all queued frames. After [`Self::refuse`] no writes follow.
@@ -128,14 +128,14 @@ impl<S> Journal<S> {
 
     /// Runs the committer thread: leads when the lead is handed over, and writes a watermark after
     /// 100 ms of idleness. Returns when the journal is stopped.
-    pub(crate) fn run(&self, outcome: Outcome<'_, S>) {
+    pub(crate) fn run_committer(&self, outcome: Outcome<'_, S>) {
         const IDLE: Duration = Duration::from_millis(100);
-        let rounds = || self.rounds();
+        let rounds = || self.ended_rounds();
         let mut queue = self.queue.lock();
         loop {
             let before = rounds();
-            if queue.lead == Lead::HandedOver {
-                queue.lead = Lead::Taken;
+            if queue.lead == LeaderState::HandedOver {
+                queue.lead = LeaderState::Taken;
                 // A watermark follows the committer's frames, too.
                 queue.wake_committer();
                 drop(queue);
@@ -144,24 +144,25 @@ impl<S> Journal<S> {
                 continue;
             }
             match queue.committer {
-                Committer::Stopped => return,
-                Committer::Asleep => {
+                CommitterState::Stopped => return,
+                CommitterState::Asleep => {
                     queue = self.wake.wait(queue);
                     continue;
                 }
-                Committer::Watching => {}
+                CommitterState::Watching => {}
             }
             let (guard, waited) = self.wake.wait_timeout(queue, IDLE);
             queue = guard;
             let idle = waited && rounds() == before;
-            if idle && queue.lead == Lead::Free && queue.committer != Committer::Stopped {
-                queue.lead = Lead::Taken;
+            if idle && queue.lead == LeaderState::Free && queue.committer != CommitterState::Stopped
+            {
+                queue.lead = LeaderState::Taken;
                 drop(queue);
-                self.watermark();
+                self.write_watermark();
                 self.lead(ENDLESS, outcome);
                 queue = self.queue.lock();
-                if rounds() == before && queue.committer != Committer::Stopped {
-                    queue.committer = Committer::Asleep;
+                if rounds() == before && queue.committer != CommitterState::Stopped {
+                    queue.committer = CommitterState::Asleep;
                 }
             }
         }
@@ -169,7 +170,7 @@ impl<S> Journal<S> {
 
     /// Ends the committer thread.
     pub(crate) fn stop(&self) {
-        self.queue.lock().committer = Committer::Stopped;
+        self.queue.lock().committer = CommitterState::Stopped;
         self.wake.notify_all();
     }
 }

@@ -19,15 +19,15 @@ pub(super) mod writer;
 use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
-pub(super) use self::queue::NotQueued;
+pub(super) use self::queue::QueueRefusal;
 use self::{
-    place::JournalPlace,
-    queue::{CommitQueue, Committer, Lead},
+    place::JournalLocation,
+    queue::{CommitQueue, CommitterState, LeaderState},
     ring::RingFile,
-    trouble::Trouble,
+    trouble::DiskTrouble,
     writer::{JournalWriter, RoundFailure},
 };
-use super::{options::Options, rank};
+use super::{options::StoreOptions, rank};
 use crate::{
     env::{
         Env,
@@ -38,7 +38,7 @@ use crate::{
     },
     event::SessionHash,
     log::Frame,
-    store::{StoreError, StoreResult, rules::Effect},
+    store::{StoreError, StoreResult, rules::FrameEffect},
 };
 
 /// Frame in flight, and the caller that waits for it.
@@ -48,34 +48,34 @@ pub(super) struct QueuedFrame<S> {
     /// Plaintext payload for use in memory, if the frame's is encrypted.
     pub(super) plain: Option<Bytes>,
     /// Its effect on the session; `None` for a copy of a frame that was durable before.
-    pub(super) effect: Option<Effect>,
+    pub(super) effect: Option<FrameEffect>,
     /// Channel to the caller; `None` once it was notified to show the round.
-    pub(super) done: Option<oneshot::Sender<StoreResult<ShowStep>>>,
+    pub(super) done: Option<oneshot::Sender<StoreResult<VisibilityStep>>>,
 }
 
 /// Result for a caller with a durable frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ShowStep {
+pub(super) enum VisibilityStep {
     /// The frame is visible to readers.
     Seen,
-    /// The frame becomes visible once this caller calls [`Journal::show`].
+    /// The frame becomes visible once this caller calls [`Journal::show_last_round`].
     Show,
 }
 
 /// Last durable round, until it is visible.
-struct Last<S> {
+struct LastRound<S> {
     /// Frames of the round; empty once they are visible.
     items: Vec<QueuedFrame<S>>,
     /// Journal location after the frames.
-    end: JournalPlace,
+    end: JournalLocation,
     /// Journal location before which everything is durable and visible to readers.
-    visible: JournalPlace,
+    visible: JournalLocation,
 }
 
 /// Receiver of the frames of a round that has ended.
 pub(super) trait Sink<S> {
     /// Makes the frames of a round visible, or void; drains the list.
-    fn ended(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>);
+    fn finish_round(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>);
 }
 
 type Outcome<'a, S> = &'a dyn Sink<S>;
@@ -92,23 +92,23 @@ pub(super) struct Journal<S> {
     /// Held across a write and its sync; fields that appends read are outside of it.
     writer: Mutex<JournalWriter>,
     /// Held while a round is made visible, so that rounds become visible in order.
-    last: Mutex<Last<S>>,
+    last: Mutex<LastRound<S>>,
     /// Number of this owner's start.
     start: u64,
     /// Current epoch; frames queued in an earlier one are void.
     epoch: AtomicU64,
     /// Number of bytes written since the start, for the flush trigger.
     written: AtomicU64,
-    trouble: Mutex<Trouble>,
+    trouble: Mutex<DiskTrouble>,
     /// Start of the write or sync in progress, in microseconds of the monotonic clock; 0 for none.
     busy_since: AtomicU64,
     progress: watch::Sender<u64>,
 }
 
 /// State from which the journal continues, as recovery found it.
-pub(super) struct Resume {
+pub(super) struct JournalResume {
     /// Journal location after the frames of the last file.
-    pub(super) place: JournalPlace,
+    pub(super) place: JournalLocation,
     /// Largest order of any file of the ring.
     pub(super) order: u64,
     /// Number of the last start.
@@ -118,22 +118,27 @@ pub(super) struct Resume {
 }
 
 impl<S> Journal<S> {
-    pub(super) fn new(env: Env, options: Options, store: [u8; 16], resume: Resume) -> Self {
+    pub(super) fn new(
+        env: Env,
+        options: StoreOptions,
+        store: [u8; 16],
+        resume: JournalResume,
+    ) -> Self {
         let start = resume.start + 1;
-        let Resume { place, order, ring, .. } = resume;
+        let JournalResume { place, order, ring, .. } = resume;
         let bytes = options.journal_file_bytes;
         let writer = JournalWriter::new(env.clone(), (store, start), bytes, ring, order, place);
         let queue = CommitQueue {
             items: Vec::new(),
             bytes: 0,
             next_lsn: place.lsn,
-            lead: Lead::Free,
+            lead: LeaderState::Free,
             waiting: 0,
             crowded: false,
-            committer: Committer::Asleep,
+            committer: CommitterState::Asleep,
             refuse: None,
         };
-        let last = Last { items: Vec::new(), end: place, visible: place };
+        let last = LastRound { items: Vec::new(), end: place, visible: place };
         Self {
             env,
             background: options.background,
@@ -145,7 +150,7 @@ impl<S> Journal<S> {
             start,
             epoch: AtomicU64::new(0),
             written: AtomicU64::new(0),
-            trouble: Mutex::new(rank::TROUBLE, Trouble::default()),
+            trouble: Mutex::new(rank::TROUBLE, DiskTrouble::default()),
             busy_since: AtomicU64::new(0),
             progress: watch::channel(0).0,
         }
@@ -157,50 +162,50 @@ impl<S> Journal<S> {
     }
 
     /// Returns the number of rounds that ended, whatever their outcome.
-    pub(super) fn rounds(&self) -> u64 {
+    pub(super) fn ended_rounds(&self) -> u64 {
         *self.progress.borrow()
     }
 
     /// Waits until the number of ended rounds exceeds `seen`.
-    pub(super) async fn round_after(&self, seen: u64) {
+    pub(super) async fn wait_for_round_after(&self, seen: u64) {
         let mut progress = self.progress.subscribe();
         // The sender lives as long as this journal.
         let _ = progress.wait_for(|rounds| *rounds > seen).await;
     }
 
-    /// Zeroes payloads kept to be repeated in another file: see [`JournalWriter::blank`].
-    pub(super) fn blank(&self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
-        self.writer.lock().blank(session, wanted);
+    /// Zeroes payloads kept to be repeated in another file: see [`JournalWriter::zero_payloads`].
+    pub(super) fn zero_payloads(&self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
+        self.writer.lock().zero_payloads(session, wanted);
     }
 
     /// Returns the journal location up to which everything is durable and visible.
-    pub(super) fn place(&self) -> JournalPlace {
+    pub(super) fn visible_location(&self) -> JournalLocation {
         self.last.lock().visible
     }
 
     /// Returns the number of this owner's start.
-    pub(super) fn start(&self) -> u64 {
+    pub(super) fn start_number(&self) -> u64 {
         self.start
     }
 
     /// Excludes a file of the ring from further use by this process.
-    pub(super) fn condemn(&self, number: u32) {
-        self.writer.lock().condemn(number);
+    pub(super) fn exclude_file(&self, number: u32) {
+        self.writer.lock().exclude_file(number);
     }
 
     /// Returns true if the number is that of a file excluded from further use by this process.
-    pub(super) fn is_condemned(&self, number: Option<u32>) -> bool {
-        number.is_some_and(|number| self.writer.lock().is_condemned(number))
+    pub(super) fn is_excluded(&self, number: Option<u32>) -> bool {
+        number.is_some_and(|number| self.writer.lock().is_excluded(number))
     }
 
     /// Excludes a failed file from further writes, if it is one of the ring. The caller leads.
-    pub(super) fn abandon(&self, number: Option<u32>) {
-        number.into_iter().for_each(|number| self.writer.lock().abandon(number));
+    pub(super) fn abandon_file(&self, number: Option<u32>) {
+        number.into_iter().for_each(|number| self.writer.lock().abandon_file(number));
     }
 
     /// Returns the files of the ring that were used: number and order.
-    pub(super) fn files(&self) -> Vec<(u32, u64)> {
-        self.writer.lock().used()
+    pub(super) fn used_files(&self) -> Vec<(u32, u64)> {
+        self.writer.lock().used_files()
     }
 
     /// Sets whether new files of the ring are small, because space is short.
@@ -214,12 +219,11 @@ impl<S> Journal<S> {
     }
 
     /// Returns the number of bytes written since the start.
-    pub(super) fn written(&self) -> u64 {
+    pub(super) fn written_bytes(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 }
 
-/// Returns the bytes of the frames of a round.
 fn bytes_of<S>(round: &[QueuedFrame<S>]) -> u64 {
     round.iter().map(|item| item.frame.header.stride()).sum()
 }

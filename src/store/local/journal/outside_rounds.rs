@@ -4,7 +4,9 @@
 
 use std::io;
 
-use super::{Journal, Outcome, QueuedFrame, lead::ENDLESS, queue::Lead, writer::JournalWriter};
+use super::{
+    Journal, Outcome, QueuedFrame, lead::ENDLESS, queue::LeaderState, writer::JournalWriter,
+};
 use crate::event::Lsn;
 
 impl<S> Journal<S> {
@@ -29,20 +31,20 @@ impl<S> Journal<S> {
 
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round, so that damage
     /// to the last acknowledged frames is not taken for a torn tail. The caller leads.
-    pub(super) fn watermark(&self) {
-        if let Err(error) = self.write_alone(JournalWriter::watermark) {
+    pub(super) fn write_watermark(&self) {
+        if let Err(error) = self.write_while_leading(JournalWriter::write_watermark) {
             tracing::warn!(%error, "a watermark could not be written");
-            self.note(Some(&error));
+            self.record_write(Some(&error));
         }
     }
 
     /// Writes a watermark unless a thread leads, as the committer thread does when idle.
-    pub(crate) fn idle(&self, outcome: Outcome<'_, S>) {
+    pub(crate) fn write_idle_watermark(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
-        if queue.lead == Lead::Free {
-            queue.lead = Lead::Taken;
+        if queue.lead == LeaderState::Free {
+            queue.lead = LeaderState::Taken;
             drop(queue);
-            self.watermark();
+            self.write_watermark();
             self.lead(ENDLESS, outcome);
         }
     }
@@ -50,18 +52,18 @@ impl<S> Journal<S> {
     /// Runs a function without concurrent writes: the caller leads meanwhile.
     pub(crate) fn run_exclusively<T>(&self, run: impl FnOnce() -> T, outcome: Outcome<'_, S>) -> T {
         self.wait_for_lead(outcome);
-        let done = self.busy(run);
+        let done = self.run_timed(run);
         self.lead(0, outcome);
         done
     }
 
     /// Makes this start durable by a file header, unless a round was committed.
-    pub(crate) fn begin(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
-        if self.writer.lock().started() {
+    pub(crate) fn record_start(&self, outcome: Outcome<'_, S>) -> io::Result<()> {
+        if self.writer.lock().is_started() {
             return Ok(());
         }
         self.write_outside_rounds(
-            |writer, next| if writer.started() { Ok(()) } else { writer.begin(next) },
+            |writer, next| if writer.is_started() { Ok(()) } else { writer.record_start(next) },
             outcome,
         )
     }
@@ -79,21 +81,21 @@ impl<S> Journal<S> {
     ) -> io::Result<()> {
         self.wait_for_lead(outcome);
         let next = self.next_number();
-        let result = self.write_alone(|writer| write(writer, next));
-        self.note(result.as_ref().err());
+        let result = self.write_while_leading(|writer| write(writer, next));
+        self.record_write(result.as_ref().err());
         self.lead(0, outcome);
         result
     }
 
     /// Writes outside of a round, and advances the visible location. The caller leads.
-    fn write_alone(
+    fn write_while_leading(
         &self,
         write: impl FnOnce(&mut JournalWriter) -> io::Result<()>,
     ) -> io::Result<()> {
-        self.busy(|| {
+        self.run_timed(|| {
             let mut writer = self.writer.lock();
             let result = write(&mut writer);
-            let (end, mut last) = (writer.durable(), self.last.lock());
+            let (end, mut last) = (writer.durable_end(), self.last.lock());
             (last.end, last.visible) = (end, end);
             result
         })

@@ -4,7 +4,7 @@ use crate::event::Lsn;
 
 /// Location in the journal, as in a settled file: everything before it is flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JournalPlace {
+pub(crate) struct JournalLocation {
     /// Order of the journal file; 0 before the first.
     pub(crate) order: u64,
     /// Byte offset in the file.
@@ -15,6 +15,6 @@ pub(crate) struct JournalPlace {
 
 /// Returns the earlier of two locations. They may have the same number: a file may begin without a
 /// record.
-pub(crate) fn earlier(a: JournalPlace, b: JournalPlace) -> JournalPlace {
+pub(crate) fn min_location(a: JournalLocation, b: JournalLocation) -> JournalLocation {
     if (a.order, a.byte_offset) <= (b.order, b.byte_offset) { a } else { b }
 }

@@ -10,7 +10,7 @@ const ROUND_BYTES_MAX: u64 = 8 << 20;
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reason why a frame was not queued.
-pub(crate) enum NotQueued {
+pub(crate) enum QueueRefusal {
     /// A failure voided the frames that this one was built on: it must be built again.
     Stale,
     /// The store refuses writes, for this reason.
@@ -31,18 +31,18 @@ pub(super) struct CommitQueue<S> {
     /// Bytes of the queued frames.
     pub(super) bytes: u64,
     pub(super) next_lsn: Lsn,
-    pub(super) lead: Lead,
+    pub(super) lead: LeaderState,
     /// Number of threads that wait for the lead; the committer hands it over between two rounds.
     pub(super) waiting: usize,
     /// True if the last round had several frames: the committer leads the next.
     pub(super) crowded: bool,
-    pub(super) committer: Committer,
+    pub(super) committer: CommitterState,
     pub(super) refuse: Option<WriteRefusal>,
 }
 
 /// Thread that leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lead {
+pub(super) enum LeaderState {
     /// None: the queue is empty.
     Free,
     /// A thread leads.
@@ -53,7 +53,7 @@ pub(super) enum Lead {
     HandedOver,
 }
 
-impl Lead {
+impl LeaderState {
     /// Returns true if a thread that waits for the lead may take it.
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Free | Self::Offered)
@@ -62,7 +62,7 @@ impl Lead {
 
 /// Activity of the committer thread while it does not lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Committer {
+pub(super) enum CommitterState {
     /// It sleeps until woken: no round was committed since the last watermark.
     Asleep,
     /// It writes a watermark once no round was committed for a while.
@@ -79,9 +79,9 @@ impl<S> CommitQueue<S> {
 
     /// Makes the committer watch for idleness, to write a watermark; returns whether it was asleep.
     pub(super) fn wake_committer(&mut self) -> bool {
-        let sleeps = self.committer == Committer::Asleep;
+        let sleeps = self.committer == CommitterState::Asleep;
         if sleeps {
-            self.committer = Committer::Watching;
+            self.committer = CommitterState::Watching;
         }
         sleeps
     }
@@ -89,11 +89,11 @@ impl<S> CommitQueue<S> {
 
 impl<S> Journal<S> {
     /// Returns the reason for which appends are refused, if they are.
-    pub(crate) fn refusing(&self) -> Option<String> {
+    pub(crate) fn refusal_reason(&self) -> Option<String> {
         self.queue.lock().refuse.as_ref().map(|refusal| refusal.reason.clone())
     }
 
-    /// Refuses appends until [`Self::allow`]; the first reason that a probe cannot end is kept.
+    /// Refuses appends until [`Self::accept_writes`]; the first reason that no probe can end stays.
     pub(crate) fn refuse(&self, reason: &str) {
         self.refuse_for(reason, false);
     }
@@ -106,7 +106,7 @@ impl<S> Journal<S> {
     }
 
     /// Accepts appends again, after the reason for the refusal was resolved.
-    pub(crate) fn allow(&self) {
+    pub(crate) fn accept_writes(&self) {
         self.queue.lock().refuse = None;
     }
 
@@ -117,34 +117,34 @@ impl<S> Journal<S> {
         epoch: u64,
         records: u32,
         build: impl FnOnce(Lsn) -> QueuedFrame<S>,
-    ) -> Result<bool, NotQueued> {
+    ) -> Result<bool, QueueRefusal> {
         let mut queue = self.queue.lock();
         if let Some(refusal) = &queue.refuse {
-            return Err(NotQueued::ReadOnly(refusal.reason.clone()));
+            return Err(QueueRefusal::ReadOnly(refusal.reason.clone()));
         }
         if self.epoch() != epoch {
-            return Err(NotQueued::Stale);
+            return Err(QueueRefusal::Stale);
         }
         if queue.bytes >= QUEUE_BYTES_MAX {
-            return Err(NotQueued::Full);
+            return Err(QueueRefusal::Full);
         }
         let first = queue.next_lsn;
         queue.next_lsn = Lsn(first.0 + u64::from(records));
         let item = build(first);
         assert_eq!(
-            item.frame.header.numbers(),
+            item.frame.header.lsn_range(),
             (first, queue.next_lsn),
             "a frame has the numbers that it was given"
         );
         queue.push(item);
-        if queue.lead != Lead::Free {
+        if queue.lead != LeaderState::Free {
             return Ok(false);
         }
         if !(self.background && queue.crowded) {
-            queue.lead = Lead::Taken;
+            queue.lead = LeaderState::Taken;
             return Ok(true);
         }
-        queue.lead = Lead::HandedOver;
+        queue.lead = LeaderState::HandedOver;
         drop(queue);
         self.wake.notify_one();
         Ok(false)
@@ -152,14 +152,14 @@ impl<S> Journal<S> {
 
     /// Takes the next round into an empty list. Returns `None` if the leadership ends, because the
     /// queue is empty or because the leader's part is done and another thread waits.
-    pub(super) fn take(
+    pub(super) fn take_round(
         &self,
         mut round: Vec<QueuedFrame<S>>,
         done: bool,
     ) -> Option<Vec<QueuedFrame<S>>> {
         debug_assert!(round.is_empty(), "the round before was published");
         let mut queue = self.queue.lock();
-        assert_eq!(queue.lead, Lead::Taken, "only the leader takes a round");
+        assert_eq!(queue.lead, LeaderState::Taken, "only the leader takes a round");
         let mut bytes = 0;
         let fits = |item: &&QueuedFrame<S>| {
             let first = bytes == 0;
@@ -168,12 +168,12 @@ impl<S> Journal<S> {
         };
         let count = queue.items.iter().take_while(fits).count();
         if queue.waiting > 0 && (done || count == 0) {
-            queue.lead = Lead::Offered;
+            queue.lead = LeaderState::Offered;
             self.offered.notify_one();
             return None;
         }
         if count == 0 {
-            queue.lead = Lead::Free;
+            queue.lead = LeaderState::Free;
             return None;
         }
         queue.crowded = count > 1;
@@ -197,7 +197,7 @@ impl<S> Journal<S> {
         self.epoch.fetch_add(1, Ordering::AcqRel);
         if let (RoundFailure::Refused(_), Some(first)) = (failure, round.first()) {
             // No record with these numbers was written.
-            queue.next_lsn = first.frame.header.numbers().0;
+            queue.next_lsn = first.frame.header.lsn_range().0;
         }
         queue.bytes = 0;
         std::mem::take(&mut queue.items)
@@ -206,11 +206,11 @@ impl<S> Journal<S> {
     /// Returns the number of the next record that is written.
     pub(super) fn next_number(&self) -> Lsn {
         let queue = self.queue.lock();
-        queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.numbers().0)
+        queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.lsn_range().0)
     }
 
     /// Returns true if another round is queued.
-    pub(super) fn is_awaited(&self) -> bool {
+    pub(super) fn has_queued_frames(&self) -> bool {
         !self.queue.lock().items.is_empty()
     }
 }

@@ -1,6 +1,6 @@
-//! Reads the journal after any stop and tells torn from damaged. A bad frame is damaged if a later
-//! frame, a later file, or a watermark shows that it was durable; else it is a torn tail: never
-//! acknowledged, copied to quarantine, left in the file. It must not change a journal file.
+//! Reads the journal after any stop. A bad frame is damaged if a later frame, a later file, or a
+//! watermark shows that it was durable; else it is torn: never acknowledged, copied to quarantine,
+//! left in the file. It must not change a journal file.
 //!
 //! Unreadable bytes are damaged, never torn: a torn write leaves old or new sectors. If frames may
 //! continue in them, the extent of the loss is unknown.
@@ -17,27 +17,27 @@ use super::super::{
     options::OpenError,
 };
 use super::{
-    place::JournalPlace,
-    ring::{self, JournalFile, Ring, RingFile},
+    place::JournalLocation,
+    ring::{self, JournalFile, JournalRing, RingFile},
 };
 use crate::{
     env::{
         Env, File,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
     },
     event::Lsn,
     log::{
         Fault, Frame, FrameHeader, FrameKind, LogError,
         frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX},
         journal::{FRAMES_AT, JournalHeader},
-        reading::read_around,
-        scan::{Scan, ScanPiece, scan_file},
+        reading::read_with_holes,
+        scan::{RegionScan, ScanPiece, scan_file},
     },
 };
 
 /// Acknowledged records that cannot be read.
 #[derive(Clone, Debug)]
-pub(crate) struct Lost {
+pub(crate) struct LostRecords {
     pub(crate) from: Lsn,
     pub(crate) to: Lsn,
     /// Header of the frame, if only the payload is damaged; it names the session.
@@ -55,15 +55,15 @@ pub(crate) struct NamedFrame {
 }
 
 /// Contents of the journal after the settled location.
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredJournal {
     /// Frames by their first log sequence number; a copy by the number of its records.
     pub(crate) frames: BTreeMap<Lsn, Frame>,
     /// Ranges of numbers of whole frames and of copies: first number, number after the last.
     seen: BTreeMap<Lsn, Lsn>,
-    pub(crate) lost: Vec<Lost>,
+    pub(crate) lost: Vec<LostRecords>,
     /// Damaged ranges: a file name for the copy, and the bytes.
     pub(crate) bad: Vec<(String, Bytes)>,
-    pub(crate) place: JournalPlace,
+    pub(crate) place: JournalLocation,
     pub(crate) order_max: u64,
     pub(crate) start_max: u64,
     pub(crate) ring: Vec<RingFile>,
@@ -72,15 +72,15 @@ pub(crate) struct Recovered {
     pub(crate) torn_bytes: u64,
 }
 
-impl Recovered {
+impl RecoveredJournal {
     /// Records that a frame with these numbers is whole.
-    pub(crate) fn add_whole(&mut self, from: Lsn, to: Lsn) {
+    pub(crate) fn add_whole_frame(&mut self, from: Lsn, to: Lsn) {
         let end = self.seen.entry(from).or_insert(to);
         *end = (*end).max(to);
     }
 
     /// Removes losses that repeated or copied frames replace.
-    pub(crate) fn forget_covered(&mut self) {
+    pub(crate) fn remove_replaced_losses(&mut self) {
         let seen = &self.seen;
         self.lost.retain(|lost| !is_replaced(seen, lost));
     }
@@ -90,13 +90,14 @@ impl Recovered {
 pub(crate) fn recover(
     env: &Env,
     store: [u8; 16],
-    place: JournalPlace,
+    place: JournalLocation,
     clean: bool,
-) -> Result<Recovered, OpenError> {
-    let Ring { files: ring, used: mut files, damaged } = ring::read(env, store, place.order)?;
+) -> Result<RecoveredJournal, OpenError> {
+    let JournalRing { files: ring, used: mut files, damaged } =
+        ring::read(env, store, place.order)?;
     let order_max = files.keys().max().copied().unwrap_or(0).max(place.order);
     let start_max = files.values().map(|file| file.header.start).max().unwrap_or(0);
-    let mut found = Recovered {
+    let mut found = RecoveredJournal {
         frames: BTreeMap::new(),
         seen: BTreeMap::new(),
         lost: Vec::new(),
@@ -108,20 +109,20 @@ pub(crate) fn recover(
         ring_damage: damaged,
         torn_bytes: 0,
     };
-    let chain = chain(&files, place, clean)?;
+    let chain = find_chain_of_files(&files, place, clean)?;
     for (index, order) in chain.iter().enumerate() {
         let Some(file) = files.remove(order) else { continue };
         let next = chain.get(index + 1).and_then(|next| files.get(next)).map(|next| next.header);
-        walk(env, &mut found, file, next.as_ref(), clean)?;
+        scan_journal_file(env, &mut found, file, next.as_ref(), clean)?;
     }
-    found.forget_covered();
+    found.remove_replaced_losses();
     Ok(found)
 }
 
 /// Returns the orders of the files to be read, oldest first: from the settled location on.
-fn chain(
+fn find_chain_of_files(
     files: &HashMap<u64, JournalFile>,
-    place: JournalPlace,
+    place: JournalLocation,
     clean: bool,
 ) -> Result<Vec<u64>, OpenError> {
     let mut chain = Vec::new();
@@ -152,9 +153,9 @@ fn chain(
     Ok(chain)
 }
 
-fn walk(
+fn scan_journal_file(
     env: &Env,
-    found: &mut Recovered,
+    found: &mut RecoveredJournal,
     file: JournalFile,
     next: Option<&JournalHeader>,
     clean: bool,
@@ -172,9 +173,9 @@ fn walk(
     let to = next.map_or(file.bytes, |next| next.previous_end.max(from));
     let to = to.min(file.bytes);
     let journal = &*file.file;
-    let mut scanned = scan_file(journal, salt, from, to).map_err(unreadable)?;
+    let mut scanned = scan_file(journal, salt, from, to).map_err(to_open_error)?;
     if next.is_none() {
-        found.torn_bytes += cut_torn(env, &mut scanned, journal, to, expected, header.order)?;
+        found.torn_bytes += cut_torn_tail(env, &mut scanned, journal, to, expected, header.order)?;
     }
     // After the location of a clean stop no record was acknowledged, regardless of the bytes there.
     let endless = next.is_none() && may_continue_unread(&scanned) && !(clean && first);
@@ -183,27 +184,27 @@ fn walk(
     for piece in scanned.pieces {
         match piece {
             ScanPiece::Frame { frame, .. } => {
-                let (from, to) = frame.header.numbers();
+                let (from, to) = frame.header.lsn_range();
                 expected = record_lost(found, expected, from, None, header.order);
                 expected = expected.max(to);
                 if frame.header.kind == FrameKind::Request {
-                    found.add_whole(from, to);
-                    found.add_whole(frame.header.first_lsn, frame.header.end_lsn());
+                    found.add_whole_frame(from, to);
+                    found.add_whole_frame(frame.header.first_lsn, frame.header.end_lsn());
                     found.frames.entry(frame.header.first_lsn).or_insert(frame);
                 }
             }
             ScanPiece::Bad { byte_offset, header: Some(bad), .. }
-                if bad.numbers().0 >= expected =>
+                if bad.lsn_range().0 >= expected =>
             {
-                record_lost(found, expected, bad.numbers().0, None, header.order);
+                record_lost(found, expected, bad.lsn_range().0, None, header.order);
                 // Its records are lost, under their own numbers even if it is a copy.
                 end = end.max(byte_offset + bad.stride());
                 let head = byte_offset + HEADER_BYTES as u64;
-                let head = read_around(journal, byte_offset, head).map_err(unreadable)?;
+                let head = read_with_holes(journal, byte_offset, head).map_err(to_open_error)?;
                 let whole = FrameHeader::read(salt, &head.bytes).ok();
                 let named = whole.map(|(header, checksum)| NamedFrame { header, salt, checksum });
                 record_lost(found, bad.first_lsn, bad.end_lsn(), named, header.order);
-                expected = bad.numbers().1;
+                expected = bad.lsn_range().1;
             }
             ScanPiece::Bad { .. } => {}
         }
@@ -214,22 +215,22 @@ fn walk(
              {} on were there",
             header.order, expected.0
         );
-        found.lost.push(Lost { from: expected, to: Lsn(u64::MAX), named: None, what });
+        found.lost.push(LostRecords { from: expected, to: Lsn(u64::MAX), named: None, what });
     }
     assert!(found.place.lsn <= expected, "numbers only grow along the journal");
     assert!(from <= end, "a walk ends at or after its first byte");
-    found.place = JournalPlace { order: header.order, byte_offset: end, lsn: expected };
+    found.place = JournalLocation { order: header.order, byte_offset: end, lsn: expected };
     Ok(())
 }
 
 /// Returns true if frames may continue after the last one found, in unreadable bytes.
-fn may_continue_unread(scanned: &Scan) -> bool {
+fn may_continue_unread(scanned: &RegionScan) -> bool {
     let last = scanned.pieces.last();
     matches!(last, Some(ScanPiece::Bad { fault: Fault::Unreadable, header: None, .. }))
         || scanned.rest == Some(Fault::Unreadable)
 }
 
-fn unreadable(error: LogError) -> OpenError {
+fn to_open_error(error: LogError) -> OpenError {
     match error {
         LogError::Io(error) => open_error("reading the journal")(error),
         other => OpenError::Damaged { what: other.to_string() },
@@ -238,7 +239,7 @@ fn unreadable(error: LogError) -> OpenError {
 
 /// Records the numbers `[expected, to)` as lost, if any; returns the next expected number.
 fn record_lost(
-    found: &mut Recovered,
+    found: &mut RecoveredJournal,
     expected: Lsn,
     to: Lsn,
     named: Option<NamedFrame>,
@@ -250,14 +251,14 @@ fn record_lost(
             expected.0,
             to.0 - 1
         );
-        found.lost.push(Lost { from: expected, to, named, what });
+        found.lost.push(LostRecords { from: expected, to, named, what });
     }
     expected.max(to)
 }
 
 /// Copies the bytes of each damaged range, up to the next frame.
 fn copy_bad_ranges(
-    found: &mut Recovered,
+    found: &mut RecoveredJournal,
     pieces: &[ScanPiece],
     file: &dyn File,
     to: u64,
@@ -270,7 +271,8 @@ fn copy_bad_ranges(
         if let ScanPiece::Bad { byte_offset, .. } = piece {
             let next = pieces.get(index + 1).map_or(to, place);
             let most = byte_offset + (HEADER_BYTES + PAYLOAD_BYTES_MAX) as u64;
-            let copy = read_around(file, *byte_offset, next.min(most)).map_err(unreadable)?;
+            let copy =
+                read_with_holes(file, *byte_offset, next.min(most)).map_err(to_open_error)?;
             found.bad.push((format!("journal-{order}-{byte_offset}.damaged"), copy.bytes));
         }
     }
@@ -279,9 +281,9 @@ fn copy_bad_ranges(
 
 /// Cuts the last file's frames at the first damaged range that was not provably durable. Returns
 /// the number of bytes cut.
-fn cut_torn(
+fn cut_torn_tail(
     env: &Env,
-    scanned: &mut Scan,
+    scanned: &mut RegionScan,
     file: &dyn File,
     to: u64,
     mut expected: Lsn,
@@ -291,7 +293,7 @@ fn cut_torn(
     for (index, piece) in scanned.pieces.iter().enumerate() {
         match piece {
             ScanPiece::Frame { byte_offset, frame } => {
-                let (from, to) = frame.header.numbers();
+                let (from, to) = frame.header.lsn_range();
                 let gap = !std::mem::take(&mut unread) && from > expected;
                 if gap && !was_durable(&scanned.pieces, index, expected) {
                     cut = Some((index, *byte_offset));
@@ -306,7 +308,7 @@ fn cut_torn(
                     break;
                 }
                 unread |= !torn;
-                let named = header.map(|header| header.numbers());
+                let named = header.map(|header| header.lsn_range());
                 expected =
                     named.filter(|(from, _)| *from >= expected).map_or(expected, |(_, to)| to);
             }
@@ -316,7 +318,7 @@ fn cut_torn(
     scanned.pieces.truncate(index);
     (scanned.end, scanned.rest) = (at, None);
     const COPY_BYTES_MAX: u64 = 1 << 20;
-    let torn = read_around(file, at, to.min(at + COPY_BYTES_MAX)).map_err(unreadable)?.bytes;
+    let torn = read_with_holes(file, at, to.min(at + COPY_BYTES_MAX)).map_err(to_open_error)?.bytes;
     let kept = torn.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     let torn = torn.get(..kept).unwrap_or_default();
     let name = format!("journal-{order}-{at}.torn");
@@ -328,14 +330,14 @@ fn cut_torn(
 fn was_durable(pieces: &[ScanPiece], index: usize, expected: Lsn) -> bool {
     pieces.iter().skip(index).any(|piece| match piece {
         ScanPiece::Frame { frame, .. } => {
-            frame.header.synced_lsn > expected && !planted(Defect::CutAtDamage)
+            frame.header.synced_lsn > expected && !is_planted(Defect::CutAtDamage)
         }
         ScanPiece::Bad { .. } => false,
     })
 }
 
 /// Returns true if repeated or copied frames replace all of a loss.
-fn is_replaced(seen: &BTreeMap<Lsn, Lsn>, lost: &Lost) -> bool {
+fn is_replaced(seen: &BTreeMap<Lsn, Lsn>, lost: &LostRecords) -> bool {
     let reach = |expected: Lsn, (first, end): (&Lsn, &Lsn)| {
         if *first <= expected { expected.max(*end) } else { expected }
     };

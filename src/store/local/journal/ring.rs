@@ -17,7 +17,6 @@ use crate::{
     },
 };
 
-/// File of the ring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingFile {
     pub(crate) number: u32,
@@ -36,7 +35,6 @@ impl RingFile {
     }
 }
 
-/// Journal file that was used.
 pub(crate) struct JournalFile {
     pub(crate) header: JournalHeader,
     pub(crate) file: Box<dyn File>,
@@ -45,7 +43,7 @@ pub(crate) struct JournalFile {
 
 /// Ring as found by a start.
 #[derive(Default)]
-pub(crate) struct Ring {
+pub(crate) struct JournalRing {
     pub(crate) files: Vec<RingFile>,
     /// Files with a whole header, by order.
     pub(crate) used: HashMap<u64, JournalFile>,
@@ -54,13 +52,13 @@ pub(crate) struct Ring {
 }
 
 /// Parses the name of a ring file: a decimal number without leading zeros below the maximum.
-fn number_of(name: &str) -> Option<u32> {
+fn parse_file_number(name: &str) -> Option<u32> {
     let number = name.parse::<u32>().ok().filter(|number| *number < u32::MAX)?;
     (number.to_string() == name).then_some(number)
 }
 
 /// Returns the message for missing files.
-fn missing(Range { start, end }: &Range<u32>) -> String {
+fn missing_message(Range { start, end }: &Range<u32>) -> String {
     let (first, last) = (journal_path(*start), journal_path(end - 1));
     if first == last {
         return format!("{first} is missing");
@@ -69,18 +67,18 @@ fn missing(Range { start, end }: &Range<u32>) -> String {
 }
 
 /// Reads the header of every file of the ring. Files of an order below `needed` are not needed.
-pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, OpenError> {
+pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<JournalRing, OpenError> {
     let mut numbers: Vec<u32> = Vec::new();
     for entry in env.storage.list(JOURNAL).map_err(open_error("listing journal/"))? {
-        numbers.extend(number_of(&entry.name));
+        numbers.extend(parse_file_number(&entry.name));
     }
     numbers.sort_unstable();
     let top = numbers.last().copied().unwrap_or(0);
-    let mut ring = Ring::default();
+    let mut ring = JournalRing::default();
     let mut next = 0;
     for number in &numbers {
         let gap = std::mem::replace(&mut next, number + 1)..*number;
-        ring.damaged.extend((!gap.is_empty()).then(|| (gap.clone(), missing(&gap))));
+        ring.damaged.extend((!gap.is_empty()).then(|| (gap.clone(), missing_message(&gap))));
     }
     for number in numbers {
         let path = journal_path(number);
@@ -122,13 +120,13 @@ pub(crate) fn read(env: &Env, store: [u8; 16], needed: u64) -> Result<Ring, Open
 
 /// Returns the path of a file of the ring whose header is of this store and matches. Files that
 /// cannot be listed or read are skipped: a start reports their faults.
-pub(crate) fn find_header(
+pub(crate) fn find_file_by_header(
     env: &Env,
     store: [u8; 16],
     wanted: impl Fn(u32, &JournalHeader) -> bool,
 ) -> Option<String> {
     let numbers = env.storage.list(JOURNAL).unwrap_or_default();
-    let mut numbers = numbers.iter().filter_map(|entry| number_of(&entry.name));
+    let mut numbers = numbers.iter().filter_map(|entry| parse_file_number(&entry.name));
     let found = numbers.find(|number| {
         let file = env.storage.open_read(&journal_path(*number));
         let header = file.ok().and_then(|file| JournalHeader::read(&*file).ok());
@@ -167,10 +165,10 @@ pub(crate) fn ensure_spare(env: &Env, ring: &mut Vec<RingFile>) -> io::Result<()
 }
 
 /// Grows the spare to `bytes` bytes and creates another spare; returns its number.
-pub(crate) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Result<u32> {
+pub(crate) fn grow_spare(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Result<u32> {
     let next = ring.iter().map(|file| file.number + 1).max().unwrap_or(0);
     let spare = ring.iter().find(|file| file.is_spare()).map_or(next, |file| file.number);
-    fill(env, spare, bytes)?;
+    create_zeroed(env, spare, bytes)?;
     ring.retain(|file| file.number != spare);
     assert!(bytes >= FRAMES_AT, "a journal file has room for its header");
     ring.push(RingFile { number: spare, order: 0, bytes, poisoned: false });
@@ -180,7 +178,7 @@ pub(crate) fn grow(env: &Env, ring: &mut Vec<RingFile>, bytes: u64) -> io::Resul
 
 /// Creates a journal file of zeros and renames it once it is durable: appending to a growing file
 /// costs 20 times as much at the 99th percentile.
-pub(crate) fn fill(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
+pub(crate) fn create_zeroed(env: &Env, number: u32, bytes: u64) -> io::Result<()> {
     const CHUNK: u64 = 1 << 20;
     let path = journal_path(number);
     let fresh = format!("{path}.new");

@@ -7,20 +7,20 @@ use tempfile::{TempDir, tempdir};
 use super::{lead::ENDLESS, *};
 use crate::{
     event::{Lsn, Position},
-    log::{Chain, FrameHeader, FrameKind},
+    log::{ChainValue, FrameHeader, FrameKind},
 };
 
 impl<S, F: Fn(&mut Vec<QueuedFrame<S>>, Result<(), RoundFailure>)> Sink<S> for F {
-    fn ended(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>) {
+    fn finish_round(&self, round: &mut Vec<QueuedFrame<S>>, result: Result<(), RoundFailure>) {
         self(round, result);
     }
 }
 
 /// Returns a frame of `bytes` bytes, and the receiver of its outcome.
-fn item(
+fn queued_frame(
     first_lsn: Lsn,
     bytes: usize,
-) -> (QueuedFrame<()>, oneshot::Receiver<StoreResult<ShowStep>>) {
+) -> (QueuedFrame<()>, oneshot::Receiver<StoreResult<VisibilityStep>>) {
     let header = FrameHeader {
         kind: FrameKind::Request,
         length: bytes as u32,
@@ -31,23 +31,24 @@ fn item(
         synced_lsn: Lsn(0),
         first_position: Position(0),
         session: SessionHash([7; 32]),
-        chain: Chain([0; 32]),
-        control_chain: Chain([0; 32]),
+        chain: ChainValue([0; 32]),
+        control_chain: ChainValue([0; 32]),
         copy_lsn: Lsn(0),
         encrypted: None,
     };
-    let (done, told) = oneshot::channel();
+    let (done, receiver) = oneshot::channel();
     let frame = Frame { header, payload: Bytes::from(vec![1; bytes]) };
-    (QueuedFrame { session: (), frame, plain: None, effect: None, done: Some(done) }, told)
+    (QueuedFrame { session: (), frame, plain: None, effect: None, done: Some(done) }, receiver)
 }
 
-fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
+fn open_journal(home: &TempDir, background: bool) -> Journal<()> {
     const FILE_BYTES: u64 = 8 << 20;
-    let env = Env::real(home.path()).unwrap();
+    let env = Env::open(home.path()).unwrap();
     env.storage.create_dir("journal").unwrap();
-    let place = JournalPlace { order: 0, byte_offset: 0, lsn: Lsn(0) };
-    let resume = Resume { place, order: 0, start: 0, ring: Vec::new() };
-    let options = Options { journal_file_bytes: FILE_BYTES, background, ..Options::default() };
+    let place = JournalLocation { order: 0, byte_offset: 0, lsn: Lsn(0) };
+    let resume = JournalResume { place, order: 0, start: 0, ring: Vec::new() };
+    let options =
+        StoreOptions { journal_file_bytes: FILE_BYTES, background, ..StoreOptions::default() };
     Journal::new(env, options, [3; 16], resume)
 }
 
@@ -55,15 +56,15 @@ fn journal_in(home: &TempDir, background: bool) -> Journal<()> {
 fn a_thread_waiting_for_the_lead_gets_it_under_constant_writes() {
     const ROUNDS: usize = 100;
     let home = tempdir().unwrap();
-    let journal = journal_in(&home, true);
+    let journal = open_journal(&home, true);
     let queue = || {
-        let mut told = None;
+        let mut receiver = None;
         let queued = journal.enqueue(0, 1, |lsn| {
-            let (item, done) = item(lsn, 100);
-            told = Some(done);
+            let (item, done) = queued_frame(lsn, 100);
+            receiver = Some(done);
             item
         });
-        assert!(queued.is_ok() && told.is_some());
+        assert!(queued.is_ok() && receiver.is_some());
     };
     let rounds = AtomicU64::new(0);
     // Each round that is shown queues the next.
@@ -100,19 +101,19 @@ fn a_thread_waiting_for_the_lead_gets_it_under_constant_writes() {
 #[test]
 fn the_committer_writes_a_watermark_after_each_burst_it_leads() {
     let home = tempdir().unwrap();
-    let journal = journal_in(&home, true);
+    let journal = open_journal(&home, true);
     let outcome = |round: &mut Vec<QueuedFrame<()>>, _: Result<(), RoundFailure>| round.clear();
-    let queue = || journal.enqueue(0, 1, |lsn| item(lsn, 100).0);
+    let queue = || journal.enqueue(0, 1, |lsn| queued_frame(lsn, 100).0);
     let (mut led, mut marked) = (Vec::new(), Vec::new());
     std::thread::scope(|scope| {
-        scope.spawn(|| journal.run(&outcome));
+        scope.spawn(|| journal.run_committer(&outcome));
         for burst in 0..3 {
             // As after a round of many frames: the committer leads this one.
             journal.queue.lock().crowded = true;
             led.push(queue().unwrap_or(true));
             let is_marked = || {
-                let written = journal.place().lsn == Lsn(burst + 1);
-                let sleeps = || journal.queue.lock().committer == Committer::Asleep;
+                let written = journal.visible_location().lsn == Lsn(burst + 1);
+                let sleeps = || journal.queue.lock().committer == CommitterState::Asleep;
                 written && journal.writer.lock().watermarked && sleeps()
             };
             marked.push((0..20_000_000).any(|_| {
@@ -129,7 +130,7 @@ fn the_committer_writes_a_watermark_after_each_burst_it_leads() {
 #[test]
 fn durable_rounds_are_visible_before_a_failure_voids_later_rounds() {
     let home = tempdir().unwrap();
-    let journal = journal_in(&home, false);
+    let journal = open_journal(&home, false);
     let seen = RefCell::new(Vec::new());
     let outcome = |round: &mut Vec<QueuedFrame<()>>, result: Result<(), RoundFailure>| {
         seen.borrow_mut().push((round.len(), result.is_ok(), journal.epoch()));
@@ -138,8 +139,8 @@ fn durable_rounds_are_visible_before_a_failure_voids_later_rounds() {
     let mut waiting = Vec::new();
     let mut queue = |bytes: usize| {
         let queued = journal.enqueue(0, 1, |lsn| {
-            let (item, told) = item(lsn, bytes);
-            waiting.push(told);
+            let (item, receiver) = queued_frame(lsn, bytes);
+            waiting.push(receiver);
             item
         });
         assert!(queued.is_ok());
@@ -152,15 +153,20 @@ fn durable_rounds_are_visible_before_a_failure_voids_later_rounds() {
     std::fs::rename(home.path().join("journal"), home.path().join("gone")).unwrap();
     journal.lead(ENDLESS, &outcome);
     assert_eq!(seen.take(), [(1, true, 0), (1, true, 0), (1, false, 1)]);
-    let mut told = waiting.into_iter().map(|mut told| told.try_recv().map(|told| told.ok()));
-    assert!(told.next().is_some(), "the outcome names the first");
-    assert_eq!(told.next(), Some(Ok(Some(ShowStep::Show))), "one of a round that another follows");
-    assert_eq!(journal.place().lsn, Lsn(2));
+    let mut receiver =
+        waiting.into_iter().map(|mut receiver| receiver.try_recv().map(|receiver| receiver.ok()));
+    assert!(receiver.next().is_some(), "the outcome names the first");
+    assert_eq!(
+        receiver.next(),
+        Some(Ok(Some(VisibilityStep::Show))),
+        "one of a round that another follows"
+    );
+    assert_eq!(journal.visible_location().lsn, Lsn(2));
 }
 
-/// Returns a journal whose rounds are forgotten once they are written, and one frame written to it.
-fn write(journal: &Journal<()>) -> Option<bool> {
-    let queued = journal.enqueue(journal.epoch(), 1, |lsn| item(lsn, 100).0);
+/// Queues and writes a frame; returns whether its round succeeded, `None` if it was refused.
+fn write_frame(journal: &Journal<()>) -> Option<bool> {
+    let queued = journal.enqueue(journal.epoch(), 1, |lsn| queued_frame(lsn, 100).0);
     let written = std::cell::Cell::new(None);
     if queued.is_ok() {
         journal.lead(ENDLESS, &|round: &mut Vec<QueuedFrame<()>>,
@@ -173,12 +179,12 @@ fn write(journal: &Journal<()>) -> Option<bool> {
 }
 
 #[test]
-fn writes_stop_once_another_owner_wrote_a_journal_file() {
+fn writes_are_refused_once_another_owner_wrote_a_journal_file() {
     let home = tempdir().unwrap();
-    let (ours, theirs) = (journal_in(&home, false), journal_in(&home, false));
-    assert_eq!(write(&ours), Some(true));
-    assert_eq!(write(&theirs), Some(false), "it looks before it begins a file");
-    assert_eq!(write(&theirs), None);
-    assert!(theirs.refusing().is_some_and(|why| why.contains("another process wrote")));
-    assert_eq!(write(&ours), Some(true));
+    let (ours, theirs) = (open_journal(&home, false), open_journal(&home, false));
+    assert_eq!(write_frame(&ours), Some(true));
+    assert_eq!(write_frame(&theirs), Some(false), "it looks before it begins a file");
+    assert_eq!(write_frame(&theirs), None);
+    assert!(theirs.refusal_reason().is_some_and(|why| why.contains("another process wrote")));
+    assert_eq!(write_frame(&ours), Some(true));
 }

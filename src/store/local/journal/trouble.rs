@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, io, time::Duration};
 
 use crate::{
-    env::{Short, short_of},
+    env::{DiskShortage, shortage},
     store::StoreError,
 };
 
@@ -27,7 +27,7 @@ const FAILED_OFTEN: &str = "eight syncs of the journal failed within an hour; ch
 
 /// State of a failing disk. Times are of the monotonic clock.
 #[derive(Default)]
-pub(crate) struct Trouble {
+pub(crate) struct DiskTrouble {
     /// Time and reason of the last failed write; `None` once a write succeeded.
     last: Option<(Duration, String)>,
     /// Times of the failed syncs within the last hour, oldest first.
@@ -40,20 +40,20 @@ pub(crate) struct Trouble {
     pause: Duration,
     /// Resource that the last write lacked, and the time of the next check; `None` once there was
     /// enough.
-    full: Option<(Short, Duration)>,
+    full: Option<(DiskShortage, Duration)>,
 }
 
-impl Trouble {
+impl DiskTrouble {
     /// Records the result of a write. `failed` syncs failed in this process, `in_row` of them since
     /// the last successful one. Returns the reason if the store must refuse writes.
-    pub(crate) fn note(
+    pub(crate) fn record_write(
         &mut self,
         now: Duration,
         error: Option<&io::Error>,
         (failed, in_row): (u64, u32),
     ) -> Option<&'static str> {
         self.last = error.map(|error| (now, error.to_string()));
-        self.note_room(now, error);
+        self.record_space(now, error);
         self.failed.retain(|at| now.saturating_sub(*at) < HOUR);
         if self.failed.is_empty() {
             self.pause = Duration::ZERO;
@@ -66,58 +66,56 @@ impl Trouble {
             (Some(_), false) if self.failed.len() >= PER_HOUR_MAX => FAILED_OFTEN,
             _ => return None,
         };
-        self.probe_later(now);
+        self.schedule_probe(now);
         Some(reason)
     }
 
     /// Records whether writes have space, by the result of an attempt.
-    pub(crate) fn note_room(&mut self, now: Duration, error: Option<&io::Error>) {
-        self.full = error.and_then(short_of).map(|short| (short, now + PAUSE));
+    pub(crate) fn record_space(&mut self, now: Duration, error: Option<&io::Error>) {
+        self.full = error.and_then(shortage).map(|short| (short, now + PAUSE));
         if error.is_none() {
             self.last = None;
         }
     }
 
     /// Returns the missing resource while writes find no space.
-    pub(crate) fn missing(&self) -> Option<Short> {
+    pub(crate) fn shortage(&self) -> Option<DiskShortage> {
         self.full.map(|(short, _)| short)
     }
 
-    /// Returns true if a check for space is due.
-    pub(crate) fn is_room_due(&self, now: Duration) -> bool {
+    pub(crate) fn is_space_check_due(&self, now: Duration) -> bool {
         self.full.is_none_or(|(_, at)| at <= now)
     }
 
     /// Returns true if a sync failed within the last hour.
-    pub(crate) fn is_recent(&self) -> bool {
+    pub(crate) fn has_recent_failure(&self) -> bool {
         !self.failed.is_empty()
     }
 
-    /// Returns true if a probe of the disk is due.
     pub(crate) fn is_probe_due(&self, now: Duration) -> bool {
         self.probe_at.is_some_and(|at| at <= now)
     }
 
     /// Records the result of a probe. Returns whether the store accepts writes again.
-    pub(crate) fn probed(&mut self, now: Duration, result: &io::Result<()>) -> bool {
+    pub(crate) fn record_probe(&mut self, now: Duration, result: &io::Result<()>) -> bool {
         match result {
             Ok(()) => (self.probe_at, self.last) = (None, None),
             Err(error) => {
                 self.last = Some((now, error.to_string()));
-                self.probe_later(now);
+                self.schedule_probe(now);
             }
         }
         result.is_ok()
     }
 
-    fn probe_later(&mut self, now: Duration) {
+    fn schedule_probe(&mut self, now: Duration) {
         self.pause = (2 * self.pause).clamp(PAUSE, PAUSE_MAX);
         self.probe_at = Some(now + self.pause);
     }
 
     /// Returns the reason of the last failed write, for `REPORTED_FOR`; after that it is no longer
     /// evidence for the next one.
-    pub(crate) fn reason(&self, now: Duration) -> Option<String> {
+    pub(crate) fn recent_reason(&self, now: Duration) -> Option<String> {
         let (since, why) = self.last.as_ref()?;
         (now.saturating_sub(*since) < REPORTED_FOR).then(|| why.clone())
     }
@@ -127,7 +125,7 @@ impl Trouble {
 pub(crate) fn write_error(doing: &'static str, error: &io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            StoreError::DiskFull(short_of(error).unwrap_or_default())
+            StoreError::DiskFull(shortage(error).unwrap_or_default())
         }
         io::ErrorKind::ReadOnlyFilesystem => {
             StoreError::ReadOnly { reason: format!("{doing}: {error}") }
@@ -146,39 +144,40 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn eio() -> io::Error {
+    fn eio_error() -> io::Error {
         io::Error::from_raw_os_error(5)
     }
 
     #[test]
     fn two_failed_syncs_in_a_row_refuse_writes_and_double_the_probe_pause() {
-        let mut trouble = Trouble::default();
-        assert_eq!(trouble.note(SECOND, Some(&eio()), (1, 1)), None);
-        assert_eq!(trouble.note(SECOND, Some(&eio()), (2, 2)), Some(FAILED_IN_ROW));
+        let mut trouble = DiskTrouble::default();
+        assert_eq!(trouble.record_write(SECOND, Some(&eio_error()), (1, 1)), None);
+        assert_eq!(trouble.record_write(SECOND, Some(&eio_error()), (2, 2)), Some(FAILED_IN_ROW));
         let mut now = SECOND;
         for seconds in [5, 10, 20, 40, 80, 160, 300, 300] {
             assert!(!trouble.is_probe_due(now + (seconds - 1) * SECOND), "{seconds}");
             now += seconds * SECOND;
             assert!(trouble.is_probe_due(now), "{seconds}");
-            assert!(!trouble.probed(now, &Err(eio())));
+            assert!(!trouble.record_probe(now, &Err(eio_error())));
         }
-        assert!(trouble.probed(now, &Ok(())) && !trouble.is_probe_due(now + HOUR));
+        assert!(trouble.record_probe(now, &Ok(())) && !trouble.is_probe_due(now + HOUR));
     }
 
     #[test]
-    fn after_eight_failures_within_an_hour_the_device_is_not_probed() {
-        let mut trouble = Trouble::default();
+    fn from_the_eighth_failed_sync_within_an_hour_on_writes_are_refused() {
+        let mut trouble = DiskTrouble::default();
         let mut refused = 0;
         for minute in 0..60 {
             let now = 60 * minute * SECOND;
             let failed = u64::from(minute) + 1;
-            refused += u32::from(trouble.note(now, Some(&eio()), (failed, 1)).is_some());
-            assert_eq!(trouble.note(now + SECOND, None, (failed, 0)), None);
-            assert!(trouble.is_recent());
+            refused +=
+                u32::from(trouble.record_write(now, Some(&eio_error()), (failed, 1)).is_some());
+            assert_eq!(trouble.record_write(now + SECOND, None, (failed, 0)), None);
+            assert!(trouble.has_recent_failure());
         }
         assert_eq!(refused, 60 - 7, "from the eighth on each failure refuses");
         assert_eq!(trouble.pause, PAUSE_MAX);
-        assert_eq!(trouble.note(2 * HOUR, None, (60, 0)), None);
-        assert!(!trouble.is_recent() && trouble.pause.is_zero());
+        assert_eq!(trouble.record_write(2 * HOUR, None, (60, 0)), None);
+        assert!(!trouble.has_recent_failure() && trouble.pause.is_zero());
     }
 }

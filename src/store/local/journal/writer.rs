@@ -8,17 +8,17 @@ use std::{collections::HashMap, io};
 
 use super::super::layout::journal_path;
 use super::{
-    place::JournalPlace,
+    place::JournalLocation,
     ring::{self, RingFile},
 };
 use crate::{
     env::{
         Env, File,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
     },
     event::{Lsn, Position, SessionHash},
     log::{
-        Chain, Frame, FrameHeader, FrameKind, frame,
+        ChainValue, Frame, FrameHeader, FrameKind, frame,
         journal::{FRAMES_AT, JournalHeader},
         scan::WATERMARK_ALIGN_BYTES,
     },
@@ -50,11 +50,11 @@ pub(crate) struct JournalWriter {
     /// True if new files are as small as possible, because a sync failed recently.
     careful: bool,
     files: Vec<RingFile>,
-    current: Option<Current>,
+    current: Option<CurrentFile>,
     /// Order of the last use of a file.
     order: u64,
     /// Journal location after the last durable frame.
-    durable: JournalPlace,
+    durable: JournalLocation,
     started: bool,
     recyclable_order: u64,
     /// Acknowledged frames that end in the file's last block, to be repeated if it is poisoned.
@@ -73,7 +73,7 @@ pub(crate) struct JournalWriter {
     buffer: Vec<u8>,
 }
 
-struct Current {
+struct CurrentFile {
     file: Box<dyn File>,
     number: u32,
     order: u64,
@@ -92,7 +92,7 @@ impl JournalWriter {
         file_bytes: u64,
         files: Vec<RingFile>,
         order: u64,
-        end: JournalPlace,
+        end: JournalLocation,
     ) -> Self {
         Self {
             current: file_to_continue(&env, &files, end),
@@ -119,17 +119,17 @@ impl JournalWriter {
     }
 
     /// Returns the journal location after the last durable frame.
-    pub(crate) fn durable(&self) -> JournalPlace {
+    pub(crate) fn durable_end(&self) -> JournalLocation {
         self.durable
     }
 
     /// Returns true if this start is durable.
-    pub(crate) fn started(&self) -> bool {
+    pub(crate) fn is_started(&self) -> bool {
         self.started
     }
 
     /// Returns the number of failed syncs of this process, and of those since the last success.
-    pub(crate) fn failures(&self) -> (u64, u32) {
+    pub(crate) fn failure_counts(&self) -> (u64, u32) {
         (self.failed, self.failures)
     }
 
@@ -144,7 +144,7 @@ impl JournalWriter {
     }
 
     /// Returns the evidence, if any, that another process writes to this ring.
-    pub(crate) fn foreign(&self) -> Option<&str> {
+    pub(crate) fn foreign_evidence(&self) -> Option<&str> {
         self.foreign.as_deref()
     }
 
@@ -169,7 +169,7 @@ impl JournalWriter {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
         if !fits {
-            self.open_file(need, first.header.numbers().0, &mut buffer)
+            self.open_file(need, first.header.lsn_range().0, &mut buffer)
                 .map_err(RoundFailure::Refused)?;
         }
         let Some(current) = &self.current else {
@@ -182,9 +182,9 @@ impl JournalWriter {
         let (mut last, mut next) = (Vec::new(), self.durable.lsn);
         for frame in round {
             let header = FrameHeader { synced_lsn: self.durable.lsn, ..frame.header };
-            assert!(next <= header.numbers().0, "numbers only grow along the journal");
+            assert!(next <= header.lsn_range().0, "numbers only grow along the journal");
             header.write(current.salt, &frame.payload, &mut buffer);
-            next = header.numbers().1;
+            next = header.lsn_range().1;
             let end = at + buffer.len() as u64;
             if end > block {
                 last.push((end, Frame { header, payload: frame.payload.clone() }));
@@ -192,7 +192,7 @@ impl JournalWriter {
         }
         assert_eq!(at + buffer.len() as u64, end, "a round takes the room that was found for it");
         if let Err(error) = self.write(&buffer, at) {
-            self.poison();
+            self.abandon_failed_file();
             return Err(RoundFailure::Unknown(error));
         }
         self.durable.lsn = next;
@@ -205,47 +205,51 @@ impl JournalWriter {
 
     /// Makes this start durable by writing the header of a new file. `next` is the number of the
     /// next record.
-    pub(crate) fn begin(&mut self, next: Lsn) -> io::Result<()> {
+    pub(crate) fn record_start(&mut self, next: Lsn) -> io::Result<()> {
         let mut header = Vec::new();
         // No file is poisoned if none could be opened: space may become free.
         self.open_file(0, next, &mut header)?;
-        self.write(&header, 0).inspect_err(|_| self.poison())
+        self.write(&header, 0).inspect_err(|_| self.abandon_failed_file())
     }
 
     /// Continues in another file.
     pub(crate) fn switch_file(&mut self, next: Lsn) -> io::Result<()> {
         self.current = None;
-        self.begin(next)
+        self.record_start(next)
     }
 
     /// Excludes a file from further use by this process.
-    pub(crate) fn condemn(&mut self, number: u32) {
+    pub(crate) fn exclude_file(&mut self, number: u32) {
         let files = self.files.iter_mut().filter(|file| file.number == number);
         files.for_each(|file| file.poisoned = true);
     }
 
     /// Returns true if the file is excluded from further use by this process.
-    pub(crate) fn is_condemned(&self, number: u32) -> bool {
+    pub(crate) fn is_excluded(&self, number: u32) -> bool {
         self.files.iter().any(|file| file.number == number && file.poisoned)
     }
 
     /// Excludes a file to which another thread failed to write; its last frames are repeated.
-    pub(crate) fn abandon(&mut self, number: u32) {
-        self.condemn(number);
+    pub(crate) fn abandon_file(&mut self, number: u32) {
+        self.exclude_file(number);
         if self.current.take_if(|current| current.number == number).is_some() {
             self.repeat = true;
         }
     }
 
     /// Returns the files that were used: number and order.
-    pub(crate) fn used(&self) -> Vec<(u32, u64)> {
+    pub(crate) fn used_files(&self) -> Vec<(u32, u64)> {
         let used = self.files.iter().filter(|file| file.order > 0);
         used.map(|file| (file.number, file.order)).collect()
     }
 
     /// Zeroes the payloads of frames kept to be repeated whose record numbers `wanted` selects: no
     /// start reads these any more.
-    pub(crate) fn blank(&mut self, session: SessionHash, wanted: &dyn Fn(u64, u64) -> bool) {
+    pub(crate) fn zero_payloads(
+        &mut self,
+        session: SessionHash,
+        wanted: &dyn Fn(u64, u64) -> bool,
+    ) {
         for (_, Frame { header, payload }) in &mut self.recent {
             if header.session == session && wanted(header.first_lsn.0, header.end_lsn().0) {
                 *payload = vec![0; payload.len()].into();
@@ -256,7 +260,7 @@ impl JournalWriter {
     /// Writes at a byte offset, durably, and moves the end after it.
     fn write(&mut self, buffer: &[u8], at: u64) -> io::Result<()> {
         let Some(current) = &mut self.current else { return Ok(()) };
-        if planted(Defect::ReuseAfterPoison) {
+        if is_planted(Defect::ReuseAfterPoison) {
             self.durable.byte_offset = at + buffer.len() as u64;
         }
         assert!(current.end <= at, "no write touches what is durable in its file");
@@ -273,7 +277,7 @@ impl JournalWriter {
 
     /// Syncs an empty frame at the next 4 KiB boundary, once after the last round. At the end of
     /// the file it starts the next one, whose header records this one's end.
-    pub(crate) fn watermark(&mut self) -> io::Result<()> {
+    pub(crate) fn write_watermark(&mut self) -> io::Result<()> {
         self.buffer = Vec::new();
         let Some(current) = &self.current else { return Ok(()) };
         let boundary = current.end.next_multiple_of(WATERMARK_ALIGN_BYTES);
@@ -293,20 +297,20 @@ impl JournalWriter {
             synced_lsn: self.durable.lsn,
             first_position: Position(current.end),
             session: SessionHash([0; 32]),
-            chain: Chain([0; 32]),
-            control_chain: Chain([0; 32]),
+            chain: ChainValue([0; 32]),
+            control_chain: ChainValue([0; 32]),
             copy_lsn: Lsn(0),
             encrypted: None,
         };
         let mut buffer = Vec::new();
         header.write(current.salt, &[], &mut buffer);
-        self.write(&buffer, boundary).inspect_err(|_| self.poison())
+        self.write(&buffer, boundary).inspect_err(|_| self.abandon_failed_file())
     }
 
     /// Abandons a failed file; the next one repeats the acknowledged frames in its last block.
-    fn poison(&mut self) {
+    fn abandon_failed_file(&mut self) {
         if let Some(failed) = self.current.take() {
-            self.condemn(failed.number);
+            self.exclude_file(failed.number);
         }
         self.repeat = true;
         self.failures += 1;
@@ -315,14 +319,13 @@ impl JournalWriter {
 
     /// Fails if another process wrote to the ring since this owner's start. The lock prevents that;
     /// this check detects a removed lock.
-    fn refuse_foreign(&mut self) -> io::Result<()> {
-        let own =
-            |number, salt| self.is_condemned(number) || self.salts.get(&number) == Some(&salt);
+    fn check_sole_writer(&mut self) -> io::Result<()> {
+        let own = |number, salt| self.is_excluded(number) || self.salts.get(&number) == Some(&salt);
         let is_foreign = |number, header: &JournalHeader| {
             header.start >= self.start && !own(number, header.salt)
         };
         if self.foreign.is_none() {
-            let found = ring::find_header(&self.env, self.store, is_foreign);
+            let found = ring::find_file_by_header(&self.env, self.store, is_foreign);
             self.foreign = found.map(|path| {
                 format!("another process wrote {path} while this one owns the data directory; stop both, then verify")
             });
@@ -335,15 +338,15 @@ impl JournalWriter {
     /// no earlier file has: numbers of failed frames are skipped.
     fn open_file(&mut self, need: u64, next: Lsn, buffer: &mut Vec<u8>) -> io::Result<()> {
         let again: u64 = self.recent.iter().map(|(_, frame)| frame.header.stride()).sum();
-        self.refuse_foreign()?;
+        self.check_sole_writer()?;
         ring::ensure_spare(&self.env, &mut self.files)?;
-        let number = self.free_file(FRAMES_AT + need + again)?;
+        let number = self.get_or_grow_file(FRAMES_AT + need + again)?;
         let file = self.env.storage.open(&journal_path(number))?;
         let bytes = file.len()?;
         self.order += 1;
         let header = JournalHeader {
             store: self.store,
-            salt: self.salt(),
+            salt: self.new_salt(),
             order: self.order,
             start: self.start,
             first_lsn: next,
@@ -357,7 +360,7 @@ impl JournalWriter {
         assert!(header.previous_end_lsn <= header.first_lsn, "numbers only grow along the journal");
         buffer.extend(header.encode());
         let shared = std::mem::take(&mut self.recent);
-        if std::mem::take(&mut self.repeat) && !planted(Defect::ForgetShared) {
+        if std::mem::take(&mut self.repeat) && !is_planted(Defect::ForgetShared) {
             for (_, Frame { header: old, payload }) in shared {
                 let again = FrameHeader { synced_lsn: self.durable.lsn, ..old };
                 again.write(header.salt, &payload, buffer);
@@ -369,18 +372,18 @@ impl JournalWriter {
         }
         let (order, salt) = (header.order, header.salt);
         self.salts.insert(number, salt);
-        self.current = Some(Current { file, number, order, salt, bytes, end: 0 });
+        self.current = Some(CurrentFile { file, number, order, salt, bytes, end: 0 });
         Ok(())
     }
 
     /// Returns a random salt for a use: frames of earlier uses do not match it.
-    fn salt(&self) -> u64 {
+    fn new_salt(&self) -> u64 {
         let salt = u64::from_le_bytes(self.env.random());
-        if planted(Defect::NoNewSalt) { 1 } else { salt }
+        if is_planted(Defect::NoNewSalt) { 1 } else { salt }
     }
 
     /// Returns a reusable file of at least `need` bytes.
-    fn idle_file(&self, need: u64) -> Option<u32> {
+    fn find_reusable_file(&self, need: u64) -> Option<u32> {
         let free = |file: &&RingFile| {
             let needed = file.order >= self.recyclable_order.max(1) || file.poisoned;
             !needed && file.bytes >= need
@@ -389,23 +392,23 @@ impl JournalWriter {
     }
 
     /// Checks, without writing, that the next frames have space.
-    pub(crate) fn expect_room(&self) -> io::Result<()> {
+    pub(crate) fn check_space(&self) -> io::Result<()> {
         let current = self.current.as_ref().is_some_and(|file| file.end + BLOCK_BYTES < file.bytes);
-        if current || self.idle_file(FRAMES_AT + BLOCK_BYTES).is_some() {
+        if current || self.find_reusable_file(FRAMES_AT + BLOCK_BYTES).is_some() {
             return Ok(());
         }
-        self.env.storage.room(self.file_bytes)
+        self.env.storage.check_space(self.file_bytes)
     }
 
     /// Finds or creates a file for the next frames, like a round that does not fit the current one.
-    pub(crate) fn find_room(&mut self) -> io::Result<()> {
+    pub(crate) fn ensure_file(&mut self) -> io::Result<()> {
         ring::ensure_spare(&self.env, &mut self.files)?;
-        self.free_file(FRAMES_AT + BLOCK_BYTES).map(drop)
+        self.get_or_grow_file(FRAMES_AT + BLOCK_BYTES).map(drop)
     }
 
     /// Returns a reusable file of at least `need` bytes, or a new one.
-    fn free_file(&mut self, need: u64) -> io::Result<u32> {
-        if let Some(number) = self.idle_file(need) {
+    fn get_or_grow_file(&mut self, need: u64) -> io::Result<u32> {
+        if let Some(number) = self.find_reusable_file(need) {
             return Ok(number);
         }
         let sparing = SPARING_BYTES.min(self.file_bytes / 4);
@@ -413,17 +416,18 @@ impl JournalWriter {
         let small = self.sparing || self.careful;
         let usual = if small { sparing } else { self.file_bytes };
         let bytes = usual.max(need).next_multiple_of(BLOCK_BYTES);
-        ring::grow(&self.env, &mut self.files, bytes)
+        ring::grow_spare(&self.env, &mut self.files, bytes)
     }
 }
 
 /// Returns `None`: the last file of an earlier start is not written to. A planted defect in tests
 /// returns that file.
-fn file_to_continue(env: &Env, files: &[RingFile], end: JournalPlace) -> Option<Current> {
-    let wrong =
-        |file: &&RingFile| planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1);
+fn file_to_continue(env: &Env, files: &[RingFile], end: JournalLocation) -> Option<CurrentFile> {
+    let wrong = |file: &&RingFile| {
+        is_planted(Defect::AppendAfterTornTail) && file.order == end.order.max(1)
+    };
     let RingFile { number, order, bytes, .. } = *files.iter().find(wrong)?;
     let file = env.storage.open(&journal_path(number)).ok()?;
     let salt = JournalHeader::read(&*file).ok()?.salt;
-    Some(Current { file, number, order, salt, bytes, end: end.byte_offset.max(FRAMES_AT) })
+    Some(CurrentFile { file, number, order, salt, bytes, end: end.byte_offset.max(FRAMES_AT) })
 }

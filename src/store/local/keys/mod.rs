@@ -10,14 +10,14 @@ pub(super) mod rotate;
 use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
-    layout::{KEYS, STORE, is_of_the_file, keys_path, open_error, replace},
+    layout::{KEYS, STORE, concerns_one_file, keys_path, open_error, replace},
     options::{KeyProblem, OpenError},
     rank,
 };
 use crate::{
     env::{
         Env, MasterKeys,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
         sync::Mutex,
     },
     event::{KeyId, TenantId},
@@ -25,10 +25,10 @@ use crate::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeySlot, Master, NameKey, OwnKey, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            KeySlot, MasterKey, NameKey, OwnKey, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
             check_keys_header, keys_header,
         },
-        reading::{Reading, read_around},
+        reading::{FileReading, read_with_holes},
     },
 };
 
@@ -44,22 +44,22 @@ pub(super) struct EngineKeys {
     env: Env,
     store: [u8; 16],
     names: NameKey,
-    ring: Option<Ring>,
+    ring: Option<KeyRing>,
 }
 
 /// Keys of an encrypted store.
-pub(super) struct Ring {
+pub(super) struct KeyRing {
     /// Master keys in use. The first is the current one, which wraps all new keys.
-    pub(super) masters: Mutex<Vec<Arc<Master>>>,
+    pub(super) masters: Mutex<Vec<Arc<MasterKey>>>,
     /// Durable content of the file `STORE`.
     pub(super) stored: Mutex<StoreFile>,
     pub(super) own: OwnKey,
     cipher: Arc<Cipher>,
-    pub(super) files: Mutex<Files>,
+    pub(super) files: Mutex<KeyFiles>,
 }
 
 /// State of the two files of keys.
-pub(super) struct Files {
+pub(super) struct KeyFiles {
     /// During a rotation: keys below this number were rewrapped.
     pub(super) rotated: u64,
     /// Number of the next key.
@@ -78,10 +78,14 @@ struct MadeKeys {
 }
 
 /// Creates the files of keys and the wrapped own key of a new store; `None` without a master key.
-pub(super) fn make(env: &Env, store: [u8; 16], created_at: i64) -> io::Result<Option<StoreKeys>> {
+pub(super) fn create_files(
+    env: &Env,
+    store: [u8; 16],
+    created_at: i64,
+) -> io::Result<Option<StoreKeys>> {
     let Some(keys) = &env.keys else { return Ok(None) };
-    let own = OwnKey::new(env.secret(), store, created_at);
-    let current = Master::new(keys.current.bytes()).store_own(&own, env.secret());
+    let own = OwnKey::new(env.random_secret(), store, created_at);
+    let current = MasterKey::new(keys.current.bytes()).wrap_own(&own, env.random_secret());
     env.storage.create_dir(KEYS)?;
     for file in 0..2 {
         let header = keys_header(store);
@@ -95,13 +99,13 @@ fn choose_masters(
     store: &StoreFile,
     stored: &StoreKeys,
     given: &MasterKeys,
-) -> Result<(Vec<Arc<Master>>, OwnKey), KeyProblem> {
+) -> Result<(Vec<Arc<MasterKey>>, OwnKey), KeyProblem> {
     let given = [Some(&given.current), given.previous.as_ref()].into_iter().flatten();
-    let given: Vec<Master> = given.map(|key| Master::new(key.bytes())).collect();
-    let ids: Vec<KeyId> = given.iter().map(Master::id).collect();
+    let given: Vec<MasterKey> = given.map(|key| MasterKey::new(key.bytes())).collect();
+    let ids: Vec<KeyId> = given.iter().map(MasterKey::id).collect();
     let wanted = stored.current.id;
     let wrong = || KeyProblem::Wrong { wanted, given: ids.clone() };
-    let fits = |key: &StoredKey| given.iter().position(|master| master.fits(store.id, key));
+    let fits = |key: &StoredKey| given.iter().position(|master| master.has_wrapped(store.id, key));
     let first = fits(&stored.current).ok_or_else(wrong)?;
     let second = match &stored.previous {
         None => None,
@@ -115,7 +119,7 @@ fn choose_masters(
         master.unwrap_own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
     let chosen = |(at, master)| (Some(at) == Some(first) || Some(at) == second).then_some(master);
     let masters = given.into_iter().enumerate().filter_map(chosen).map(Arc::new);
-    let mut masters: Vec<Arc<Master>> = masters.collect();
+    let mut masters: Vec<Arc<MasterKey>> = masters.collect();
     masters.sort_by_key(|master| master.id() != wanted);
     Ok((masters, own))
 }
@@ -136,16 +140,16 @@ impl EngineKeys {
             (Some(stored), Some(given)) => (stored, given),
         };
         let (masters, own) = choose_masters(store, stored, given).map_err(problem)?;
-        let mut files = Files { rotated: 1, next: 1, stale: [false; 2], made: BTreeMap::new() };
+        let mut files = KeyFiles { rotated: 1, next: 1, stale: [false; 2], made: BTreeMap::new() };
         let mut unread = false;
         for (file, stale) in files.stale.iter_mut().enumerate() {
-            let header = slots_in(env, store.id, file).and_then(|(slots, header)| {
+            let header = count_slots(env, store.id, file).and_then(|(slots, header)| {
                 files.next = files.next.max(slots);
                 header
             });
             match header {
                 Ok(()) => {}
-                Err(LogError::Io(error)) if !is_of_the_file(&error) => {
+                Err(LogError::Io(error)) if !concerns_one_file(&error) => {
                     return Err(open_error(format!("reading {}", keys_path(file)))(error));
                 }
                 Err(error) => {
@@ -164,13 +168,13 @@ impl EngineKeys {
         let masters = Mutex::new(rank::MASTERS, masters);
         let stored = Mutex::new(rank::STORED, *store);
         let files = Mutex::new(rank::KEY_FILES, files);
-        let ring = Some(Ring { masters, stored, own, cipher, files });
+        let ring = Some(KeyRing { masters, stored, own, cipher, files });
         // Keys used again must be read from the device, not from a cache.
         Ok(Self { env: env.clone(), store: store.id, names, ring })
     }
 
     /// Returns the key of content hashes.
-    pub(super) fn names(&self) -> &NameKey {
+    pub(super) fn name_key(&self) -> &NameKey {
         &self.names
     }
 
@@ -182,18 +186,18 @@ impl EngineKeys {
         self.store
     }
 
-    pub(super) fn ring(&self) -> Option<&Ring> {
+    pub(super) fn ring(&self) -> Option<&KeyRing> {
         self.ring.as_ref()
     }
 
     /// Returns the cipher of the store's own key; `None` in a plaintext store.
-    pub(super) fn own(&self) -> Option<&Arc<Cipher>> {
+    pub(super) fn store_cipher(&self) -> Option<&Arc<Cipher>> {
         self.ring.as_ref().map(|ring| &ring.cipher)
     }
 
     /// Returns a random nonce.
-    pub(super) fn nonce(&self) -> Nonce {
-        if planted(Defect::SameNonce) { [7; 24] } else { self.env.secret() }
+    pub(super) fn new_nonce(&self) -> Nonce {
+        if is_planted(Defect::SameNonce) { [7; 24] } else { self.env.random_secret() }
     }
 
     /// Runs `write` with an encryptor for the key, if any.
@@ -202,7 +206,7 @@ impl EngineKeys {
         cipher: Option<&Arc<Cipher>>,
         write: impl FnOnce(Option<Encryptor<'_>>) -> T,
     ) -> T {
-        let nonce = || self.nonce();
+        let nonce = || self.new_nonce();
         write(cipher.map(|cipher| Encryptor { cipher, nonce: &nonce }))
     }
 
@@ -210,37 +214,37 @@ impl EngineKeys {
     ///
     /// # Errors
     /// Errors of the file system if keys had to be created.
-    pub(super) fn take(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
+    pub(super) fn allocate_key(&self, tenant: &TenantId) -> io::Result<Option<Arc<Cipher>>> {
         let Some(ring) = &self.ring else { return Ok(None) };
-        let tag = ring.own.tag(tenant.as_str());
+        let tag = ring.own.tenant_tag(tenant.as_str());
         let mut files = ring.files.lock();
         let ready = files.made.entry(tag).or_default().keys.pop();
         if ready.is_some() {
             return Ok(ready);
         }
-        self.make_keys(ring, &mut files, tag)?;
+        self.create_keys(ring, &mut files, tag)?;
         Ok(files.made.entry(tag).or_default().keys.pop())
     }
 
     /// Creates keys for a tenant, durable in both files.
-    fn make_keys(&self, ring: &Ring, files: &mut Files, tag: TenantTag) -> io::Result<()> {
+    fn create_keys(&self, ring: &KeyRing, files: &mut KeyFiles, tag: TenantTag) -> io::Result<()> {
         let made = files.made.entry(tag).or_default();
         let count = (made.count * 2).clamp(1, MADE_AT_ONCE_MAX);
         let first = files.next;
         // Numbers are never reused, even if this write fails.
         files.next += count;
-        let master = ring.in_force();
+        let master = ring.current_master();
         let (mut slots, mut keys) = (Vec::new(), Vec::new());
         for number in (first..first + count).map(KeyNumber) {
-            let key = zeroize::Zeroizing::new(self.env.secret());
-            let wrapped = master.wrap(self.store, number, tag, &key, self.env.secret());
+            let key = zeroize::Zeroizing::new(self.env.random_secret());
+            let wrapped = master.wrap(self.store, number, tag, &key, self.env.random_secret());
             slots.extend(KeySlot::Key(wrapped).encode(number));
             keys.push(Arc::new(Cipher::new(&key, self.store, number)));
         }
         assert_eq!(slots.len() as u64, count * SLOT_BYTES, "each key has a slot");
         keys.reverse();
-        if !planted(Defect::LateKey) {
-            self.write(files, &[(KeyNumber(first), &slots)])?;
+        if !is_planted(Defect::LateKey) {
+            self.write_slots(files, &[(KeyNumber(first), &slots)])?;
         }
         let made = files.made.entry(tag).or_default();
         made.count = count;
@@ -250,15 +254,15 @@ impl EngineKeys {
 
     /// Writes slots into one file and then into the other, each durably, so that one of them is
     /// whole at any time.
-    pub(super) fn write(
+    pub(super) fn write_slots(
         &self,
-        files: &mut Files,
+        files: &mut KeyFiles,
         changes: &[(KeyNumber, &[u8])],
     ) -> io::Result<()> {
         for (file, path) in [(0, keys_path(0)), (1, keys_path(1))] {
             let stale = files.stale.get(file).copied().unwrap_or(false);
             if stale {
-                let bytes = self.merged()?;
+                let bytes = self.merge_files()?;
                 replace(&self.env, &path, &mut |file| file.write_at(0, &bytes))?;
             }
             let write = || -> io::Result<()> {
@@ -280,10 +284,10 @@ impl EngineKeys {
     }
 
     /// Merges both files: of each key the whole slot of either, or destroyed if either marks it so.
-    fn merged(&self) -> io::Result<Vec<u8>> {
+    fn merge_files(&self) -> io::Result<Vec<u8>> {
         let Some(ring) = &self.ring else { return Ok(Vec::new()) };
         let mut bytes = keys_header(self.store);
-        let files = [self.slots(0), self.slots(1)];
+        let files = [self.read_slots(0), self.read_slots(1)];
         let count = files.iter().flatten().map(Vec::len).max().unwrap_or(0);
         if files.iter().all(Result::is_err) {
             return Err(io::Error::other(NEITHER));
@@ -303,24 +307,24 @@ impl EngineKeys {
     }
 
     /// Returns the id of the current master key; `None` in a plaintext store.
-    pub(super) fn in_force(&self) -> Option<[u8; 8]> {
+    pub(super) fn current_key_id(&self) -> Option<[u8; 8]> {
         self.ring.as_ref()?.stored.lock().keys.map(|keys| keys.current.id.0)
     }
 
     /// Reads `STORE` and the keys for a backup, consistently: no key is rewrapped in between.
-    pub(super) fn copy(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
+    pub(super) fn read_for_backup(&self) -> io::Result<(Vec<u8>, Option<Vec<u8>>)> {
         let _turn = self.ring.as_ref().map(|ring| ring.files.lock());
         let file = self.env.storage.open_read(STORE)?;
         let store = read(&*file, 0, u64::MAX).map_err(io::Error::other)?;
-        let keys = self.ring.as_ref().map(|_| self.merged()).transpose()?;
+        let keys = self.ring.as_ref().map(|_| self.merge_files()).transpose()?;
         Ok((store.into(), keys))
     }
 
-    /// Reads the slots of a file by number, each with its own fault; slot 0 stands for the header.
-    fn slots(&self, file: usize) -> Result<Vec<Result<KeySlot, Fault>>, LogError> {
+    /// Reads the slots of a file by number, each with its own fault; slot 0 is the header.
+    fn read_slots(&self, file: usize) -> Result<Vec<Result<KeySlot, Fault>>, LogError> {
         let handle = self.env.storage.open_read(&keys_path(file))?;
-        let Reading { bytes, holes } = read_around(&*handle, 0, u64::MAX)?;
-        let unread = |number: u64| holes.touch(SLOT_BYTES * number, SLOT_BYTES * (number + 1));
+        let FileReading { bytes, holes } = read_with_holes(&*handle, 0, u64::MAX)?;
+        let unread = |number: u64| holes.overlaps(SLOT_BYTES * number, SLOT_BYTES * (number + 1));
         if !unread(0) {
             let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
             check_keys_header(self.store, &bytes).map_err(wrong)?;
@@ -335,7 +339,7 @@ impl EngineKeys {
 
     /// Reads both files back from the device; with `repairs`, rewrites a damaged one from the
     /// other. Returns the faults found.
-    pub(super) fn check(&self, repairs: bool) -> Vec<String> {
+    pub(super) fn check_files(&self, repairs: bool) -> Vec<String> {
         let Some(ring) = &self.ring else { return Vec::new() };
         let mut found = Vec::new();
         for file in 0..2 {
@@ -347,9 +351,9 @@ impl EngineKeys {
             let Err(error) = self.read_back(file) else { continue };
             let mut anew = || {
                 // If a slot is readable in neither file, no file is rewritten.
-                self.merged()?;
+                self.merge_files()?;
                 files.stale.get_mut(file).into_iter().for_each(|stale| *stale = true);
-                self.write(&mut files, &[])
+                self.write_slots(&mut files, &[])
             };
             let then = match repairs.then(&mut anew) {
                 Some(Ok(())) => "written anew from the other, nothing is lost".to_owned(),
@@ -363,7 +367,7 @@ impl EngineKeys {
 
     /// Reads a file from the device, not the cache, some slots at a time.
     fn read_back(&self, file: usize) -> Result<(), LogError> {
-        let (slots, header) = slots_in(&self.env, self.store, file)?;
+        let (slots, header) = count_slots(&self.env, self.store, file)?;
         header?;
         let handle = self.env.storage.open_read(&keys_path(file))?;
         for first in (1..slots).step_by(CHECK_SLOTS) {
@@ -382,18 +386,18 @@ impl EngineKeys {
     /// # Errors
     /// Errors of the file system, or the fault of the key in both files.
     pub(super) fn cipher(&self, number: KeyNumber) -> Result<Arc<Cipher>, LogError> {
-        self.wrapped(number).map(|(_, cipher)| cipher)
+        self.read_key(number).map(|(_, cipher)| cipher)
     }
 
     /// Decrypts a frame of any session with the key in its header.
     ///
     /// # Errors
     /// Fault of the frame, or of its key.
-    pub(super) fn decrypted(&self, frame: &Frame) -> Result<Frame, LogError> {
+    pub(super) fn decrypt_frame(&self, frame: &Frame) -> Result<Frame, LogError> {
         let encrypted = frame.header.encrypted.filter(|_| self.ring.is_some());
         let cipher = match encrypted.map(|encrypted| encrypted.key) {
-            None => self.own().map(Arc::clone),
-            Some(KeyNumber::STORE) => self.own().map(Arc::clone),
+            None => self.store_cipher().map(Arc::clone),
+            Some(KeyNumber::STORE) => self.store_cipher().map(Arc::clone),
             Some(number) => Some(self.cipher(number)?),
         };
         let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
@@ -401,20 +405,20 @@ impl EngineKeys {
     }
 
     /// Returns [`Self::cipher`], and fails if the key is not of that tenant.
-    pub(super) fn cipher_of(
+    pub(super) fn tenant_cipher(
         &self,
         number: KeyNumber,
         tenant: &str,
     ) -> Result<Arc<Cipher>, LogError> {
-        let (tag, cipher) = self.wrapped(number)?;
-        let own = self.ring.as_ref().map(|ring| ring.own.tag(tenant));
+        let (tag, cipher) = self.read_key(number)?;
+        let own = self.ring.as_ref().map(|ring| ring.own.tenant_tag(tenant));
         if own != Some(tag) {
             return Err(LogError::Fault { byte_offset: 0, fault: Fault::Misplaced });
         }
         Ok(cipher)
     }
 
-    fn wrapped(&self, number: KeyNumber) -> Result<(TenantTag, Arc<Cipher>), LogError> {
+    fn read_key(&self, number: KeyNumber) -> Result<(TenantTag, Arc<Cipher>), LogError> {
         let byte_offset = SLOT_BYTES.saturating_mul(number.0);
         let wrong = |fault| LogError::Fault { byte_offset, fault };
         let ring = self.ring.as_ref().ok_or_else(|| wrong(Fault::Encrypted))?;
@@ -465,13 +469,13 @@ impl EngineKeys {
         }
         let changes: Vec<(KeyNumber, &[u8])> =
             slots.iter().map(|(number, slot)| (*number, slot.as_slice())).collect();
-        self.write(&mut ring.files.lock(), &changes)
+        self.write_slots(&mut ring.files.lock(), &changes)
     }
 }
 
-impl Ring {
+impl KeyRing {
     /// Returns the current master key, which wraps all new keys.
-    pub(super) fn in_force(&self) -> Arc<Master> {
+    pub(super) fn current_master(&self) -> Arc<MasterKey> {
         let masters = self.masters.lock();
         Arc::clone(masters.first().expect("a ring has a master key"))
     }
@@ -508,7 +512,7 @@ pub(super) fn better_slot(one: KeySlot, other: KeySlot) -> KeySlot {
 }
 
 /// Returns the number of slots of a file, its header included, and the fault of the file, if any.
-fn slots_in(
+fn count_slots(
     env: &Env,
     store: [u8; 16],
     file: usize,

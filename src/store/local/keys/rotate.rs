@@ -14,7 +14,7 @@ use super::{
         layout::{self, STORE, keys_path, replace},
         options::OpenError,
     },
-    EngineKeys, Files, Ring, better_slot,
+    EngineKeys, KeyFiles, KeyRing, better_slot,
 };
 use crate::{
     env::Env,
@@ -22,7 +22,7 @@ use crate::{
     log::{
         KeyNumber, LogError, StoreFile, StoreKeys,
         journal::read,
-        keyring::{KeySlot, Master, SLOT_BYTES, check_keys_header},
+        keyring::{KeySlot, MasterKey, SLOT_BYTES, check_keys_header},
     },
     store::{KeyReport, StoreError, StoreResult},
 };
@@ -39,22 +39,22 @@ type Pair = [Option<KeySlot>; 2];
 /// # Errors
 /// Fault of the file `STORE`, or errors of the file system.
 pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
-    let Some(store) = layout::known(env)? else { return Ok(None) };
+    let Some(store) = layout::read_store_file(env)? else { return Ok(None) };
     let Some(stored) = store.keys else { return Ok(None) };
     let given = env.keys.iter().flat_map(|keys| [Some(&keys.current), keys.previous.as_ref()]);
-    let given: Vec<Master> = given.flatten().map(|key| Master::new(key.bytes())).collect();
-    let there = |wanted| given.iter().any(|master| master.fits(store.id, wanted));
+    let given: Vec<MasterKey> = given.flatten().map(|key| MasterKey::new(key.bytes())).collect();
+    let there = |wanted| given.iter().any(|master| master.has_wrapped(store.id, wanted));
     let mut report = KeyReport {
         current: stored.current.id,
         previous: stored.previous.map(|previous| previous.id),
-        given: given.iter().map(Master::id).collect(),
+        given: given.iter().map(MasterKey::id).collect(),
         opens: there(&stored.current) && stored.previous.as_ref().is_none_or(there),
         keys: 0,
         behind: 0,
         destroyed: 0,
         unreadable: 0,
     };
-    let counted = each_pair(env, store.id, &mut |_, pair| match pair
+    let counted = for_each_pair(env, store.id, &mut |_, pair| match pair
         .into_iter()
         .flatten()
         .reduce(better_slot)
@@ -75,7 +75,7 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
 #[must_use]
 pub fn key_ids(keys: &crate::env::MasterKeys) -> Vec<KeyId> {
     let given = [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten();
-    given.map(|key| Master::new(key.bytes()).id()).collect()
+    given.map(|key| MasterKey::new(key.bytes()).id()).collect()
 }
 
 /// Returns true if a slot must be rewrapped.
@@ -83,13 +83,17 @@ fn needs_rewrap(slot: &Option<KeySlot>, current: KeyId) -> bool {
     matches!(slot, Some(KeySlot::Key(wrapped)) if wrapped.master != current)
 }
 
-/// Passes the slots of every key in both files to `take`.
-fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) -> io::Result<()> {
+/// Passes the slots of every key in both files to `visit`.
+fn for_each_pair(
+    env: &Env,
+    store: [u8; 16],
+    visit: &mut dyn FnMut(KeyNumber, Pair),
+) -> io::Result<()> {
     let mut from = 1;
     loop {
-        let pairs = pairs(env, store, from)?;
+        let pairs = read_pairs(env, store, from)?;
         let count = pairs.len() as u64;
-        (from..).zip(pairs).for_each(|(number, pair)| take(KeyNumber(number), pair));
+        (from..).zip(pairs).for_each(|(number, pair)| visit(KeyNumber(number), pair));
         from += count;
         if count < SLOTS_AT_ONCE {
             return Ok(());
@@ -99,10 +103,10 @@ fn each_pair(env: &Env, store: [u8; 16], take: &mut dyn FnMut(KeyNumber, Pair)) 
 
 /// Reads the slots of both files from the number `from` on: as many as one read returns, fewer at
 /// the end of the longer file.
-fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
+fn read_pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
     let mut pairs: Vec<Pair> = Vec::new();
     for file in 0..2 {
-        let found = match slots(env, store, file, from) {
+        let found = match read_slots(env, store, file, from) {
             Ok(found) => found,
             Err(LogError::Io(error)) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error);
@@ -123,7 +127,7 @@ fn pairs(env: &Env, store: [u8; 16], from: u64) -> io::Result<Vec<Pair>> {
 }
 
 /// Returns the slots of a file from a number on; `None` is one that cannot be read.
-fn slots(
+fn read_slots(
     env: &Env,
     store: [u8; 16],
     file: usize,
@@ -149,7 +153,7 @@ impl EngineKeys {
         let mut files = ring.files.lock();
         let begun = self.begin_rotation(ring).map_err(failed)?;
         if begun {
-            self.wrap_some(ring, &mut files, keys_max).map_err(failed)?;
+            self.rewrap_some(ring, &mut files, keys_max).map_err(failed)?;
         }
         drop(files);
         let report = key_report(self.env()).map_err(|error| failed(io::Error::other(error)))?;
@@ -158,18 +162,18 @@ impl EngineKeys {
 
     /// Adds the new master key to `STORE`, next to the previous one; returns whether a rotation is
     /// under way.
-    fn begin_rotation(&self, ring: &Ring) -> io::Result<bool> {
+    fn begin_rotation(&self, ring: &KeyRing) -> io::Result<bool> {
         let mut stored = ring.stored.lock();
         let Some(keys) = stored.keys else { return Ok(false) };
         if keys.previous.is_some() {
             return Ok(true);
         }
         let Some(given) = &self.env().keys else { return Ok(false) };
-        let new = Master::new(given.current.bytes());
+        let new = MasterKey::new(given.current.bytes());
         if new.id() == keys.current.id {
             return Ok(false);
         }
-        let current = new.store_own(&ring.own, self.nonce());
+        let current = new.wrap_own(&ring.own, self.new_nonce());
         let next = StoreKeys { current, previous: Some(keys.current) };
         // Durable before a key is wrapped under it.
         self.write_store(&mut stored, next)?;
@@ -179,14 +183,14 @@ impl EngineKeys {
     }
 
     /// Rewraps some keys; ends the rotation if neither file has one left.
-    fn wrap_some(&self, ring: &Ring, files: &mut Files, keys_max: usize) -> io::Result<()> {
-        let master = ring.in_force();
+    fn rewrap_some(&self, ring: &KeyRing, files: &mut KeyFiles, keys_max: usize) -> io::Result<()> {
+        let master = ring.current_master();
         let mut changes: Vec<(KeyNumber, Vec<u8>)> = Vec::new();
         let mut wrong = None;
         let from = files.rotated;
         let mut next = from;
         loop {
-            let pairs = pairs(self.env(), self.store(), next)?;
+            let pairs = read_pairs(self.env(), self.store(), next)?;
             let count = pairs.len() as u64;
             for (number, pair) in (next..).map(KeyNumber).zip(pairs) {
                 if !pair.iter().any(|slot| needs_rewrap(slot, master.id())) {
@@ -211,7 +215,7 @@ impl EngineKeys {
         // rewritten from the other meanwhile: only a full pass without changes ends the rotation.
         match wrong {
             Some(error) => Err(error),
-            None if changes.is_empty() && from == 1 => self.end_rotation(ring),
+            None if changes.is_empty() && from == 1 => self.finish_rotation(ring),
             None => Ok(()),
         }
     }
@@ -219,14 +223,14 @@ impl EngineKeys {
     /// Writes rewrapped keys to both files; the next call continues at the number `next`.
     fn write_rewrapped(
         &self,
-        files: &mut Files,
+        files: &mut KeyFiles,
         changes: &[(KeyNumber, Vec<u8>)],
         next: u64,
     ) -> io::Result<()> {
         let changes: Vec<(KeyNumber, &[u8])> =
             changes.iter().map(|(number, slot)| (*number, slot.as_slice())).collect();
         if !changes.is_empty() {
-            self.write(files, &changes)?;
+            self.write_slots(files, &changes)?;
         }
         files.rotated = next;
         Ok(())
@@ -234,8 +238,8 @@ impl EngineKeys {
 
     fn rewrap(
         &self,
-        ring: &Ring,
-        master: &Master,
+        ring: &KeyRing,
+        master: &MasterKey,
         number: KeyNumber,
         slot: KeySlot,
     ) -> io::Result<KeySlot> {
@@ -244,12 +248,12 @@ impl EngineKeys {
         let key = unwrapped.map_err(|fault| {
             io::Error::other(format!("the key of number {} cannot be read: {fault}", number.0))
         })?;
-        let nonce = self.nonce();
+        let nonce = self.new_nonce();
         Ok(KeySlot::Key(master.wrap(self.store(), number, wrapped.tag, &key, nonce)))
     }
 
     /// Removes the previous master key from `STORE`.
-    fn end_rotation(&self, ring: &Ring) -> io::Result<()> {
+    fn finish_rotation(&self, ring: &KeyRing) -> io::Result<()> {
         let mut stored = ring.stored.lock();
         let Some(keys) = stored.keys else { return Ok(()) };
         self.write_store(&mut stored, StoreKeys { previous: None, ..keys })?;

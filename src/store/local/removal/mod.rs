@@ -11,9 +11,9 @@ mod zero;
 
 use std::{io, sync::Arc, time::Duration};
 
-use self::steps::Failed;
+use self::steps::StepError;
 use super::{
-    catalogue::{reserve::is_full, sessions::Sessions},
+    catalogue::{reserve::is_storage_full, sessions::Sessions},
     context::EngineContext,
     segments::Segments,
 };
@@ -35,13 +35,13 @@ pub(super) struct RetryPause {
 
 impl RetryPause {
     /// Calls `run` unless a pause lasts; each failure starts a longer pause.
-    pub(super) fn run(&mut self, now: Duration, run: impl FnOnce() -> Result<(), Failed>) {
+    pub(super) fn retry(&mut self, now: Duration, run: impl FnOnce() -> Result<(), StepError>) {
         if now < self.until {
             return;
         }
         self.length = match run() {
             Ok(()) => Duration::ZERO,
-            Err(failed) if is_full(&failed.source) => PAUSE_MIN,
+            Err(failed) if is_storage_full(&failed.source) => PAUSE_MIN,
             Err(_) => (self.length * 2).clamp(PAUSE_MIN, PAUSE_MAX),
         };
         self.until = now + self.length;
@@ -62,23 +62,23 @@ pub(super) struct Removal {
 impl Removal {
     /// Flushes everything acknowledged so far, and seals full segments if not under pressure.
     pub(crate) fn flush(&self, clean: bool) -> io::Result<()> {
-        let quiet = !(self.context.options.background && self.sessions.is_pressed());
-        self.flush_and(clean, quiet)
+        let quiet = !(self.context.options.background && self.sessions.needs_flush());
+        self.flush_with(clean, quiet)
     }
 
     /// Flushes everything acknowledged so far; with `quiet`, seals full segments.
-    pub(crate) fn flush_and(&self, clean: bool, quiet: bool) -> io::Result<()> {
+    pub(crate) fn flush_with(&self, clean: bool, quiet: bool) -> io::Result<()> {
         if self.context.frozen.load(Ordering::Acquire)
             || self.context.closed.load(Ordering::Acquire)
         {
             return Ok(());
         }
-        self.leave_room()?;
+        self.ensure_reserve()?;
         // A failed step does not fail the flush: a later flush, or a start, retries it.
-        self.pause.lock().run(self.context.env.clock.monotonic(), || {
+        self.pause.lock().retry(self.context.env.clock.monotonic(), || {
             let erased = self.finish_erasures();
             let redacted = self.finish_redactions();
-            let swept = self.segments.derived_files.sweep().map_err(Failed::from);
+            let swept = self.segments.derived_files.sweep().map_err(StepError::from);
             erased.and(redacted).and(swept)
         });
         self.segments.flush_frames(clean, quiet)

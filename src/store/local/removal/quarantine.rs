@@ -5,7 +5,7 @@ use std::io;
 
 use super::{super::layout::QUARANTINE, Removal};
 use crate::{
-    env::DirEntry as Listed,
+    env::DirEntry,
     event::SessionHash,
     log::{LogError, journal},
 };
@@ -20,14 +20,14 @@ impl Removal {
             copies => copies?,
         };
         let own = session.to_string();
-        let is_copy = |copy: &&Listed| copy.is_file && !copy.name.ends_with(".reason");
+        let is_copy = |copy: &&DirEntry| copy.is_file && !copy.name.ends_with(".reason");
         for copy in copies.iter().filter(is_copy) {
             let path = format!("{QUARANTINE}/{}", copy.name);
             let bytes =
                 storage.open_read(&path).and_then(|file| Ok(journal::read(&*file, 0, u64::MAX)?));
             let may_be_its = match bytes {
                 // The session of an unreadable copy is unknown.
-                Err(error) if LogError::was_unreadable(&error) => true,
+                Err(error) if LogError::is_unreadable_io(&error) => true,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(error),
                 Ok(bytes) => {

@@ -7,9 +7,9 @@
 use std::{collections::BTreeSet, io, sync::Arc};
 
 use super::{
-    super::session::{Session, opened::whole_frames},
+    super::session::{LoadedSession, opened::read_whole_frames},
     Removal,
-    steps::{FLUSHING, Failed, RemovalStep},
+    steps::{FLUSHING, RemovalStep, StepError},
 };
 use crate::{
     event::{Lsn, Position},
@@ -20,8 +20,8 @@ use crate::{
 };
 
 /// Events of a session whose bodies are to be removed.
-struct Redacting {
-    session: Arc<Session>,
+struct PendingRedaction {
+    session: Arc<LoadedSession>,
     /// Positions of the events.
     wanted: BTreeSet<u64>,
     /// Log sequence numbers of the events' records.
@@ -38,7 +38,7 @@ struct RedactTargets {
 }
 
 /// Steps, run for one session after the other, once no start needs the journal.
-const STEPS: [RemovalStep<Redacting>; 10] = [
+const STEPS: [RemovalStep<PendingRedaction>; 10] = [
     RemovalStep {
         doing: "sealing its segments without the bodies",
         run: Removal::seal_without_bodies,
@@ -53,13 +53,13 @@ const STEPS: [RemovalStep<Redacting>; 10] = [
     },
     RemovalStep {
         doing: "taking away what is derived from it",
-        run: |removal, one| removal.take_derived(&one.session, Some(&one.wanted)),
+        run: |removal, one| removal.drop_copies(&one.session, Some(&one.wanted)),
     },
-    RemovalStep { doing: "writing the settled files", run: Removal::flush_sealed },
+    RemovalStep { doing: "writing the settled files", run: Removal::write_sealed_entries },
     RemovalStep {
         doing: "ending backups",
         run: |removal, _| {
-            removal.segments.pins.take_away();
+            removal.segments.pins.invalidate();
             Ok(())
         },
     },
@@ -78,39 +78,39 @@ const STEPS: [RemovalStep<Redacting>; 10] = [
 
 impl Removal {
     /// Removes the remaining redacted bodies; a later flush retries failed steps.
-    pub(crate) fn finish_redactions(&self) -> Result<(), Failed> {
+    pub(crate) fn finish_redactions(&self) -> Result<(), StepError> {
         // Another thread may be running a caller's redaction: the caller must wait for it.
         let _turn = self.turn.lock();
         let backlog = &self.sessions.backlog;
-        let mut begun = backlog.take_redacting();
-        begun.retain(|session| session.state().entry.is_redacting());
+        let mut begun = backlog.take_pending_redactions();
+        begun.retain(|session| session.state().entry.has_pending_redaction());
         if begun.is_empty() {
             return Ok(());
         }
         // After this flush the frames are not in memory, and no start reads them from the journal.
-        if let Err(error) = self.flush_to_zero() {
-            begun.into_iter().for_each(|session| backlog.add_redacting(session));
-            return Err(Failed::from(error).with_step(FLUSHING));
+        if let Err(error) = self.flush_before_zeroing() {
+            begun.into_iter().for_each(|session| backlog.add_pending_redaction(session));
+            return Err(StepError::from(error).with_step(FLUSHING));
         }
         let mut done = Ok(());
         for session in begun {
             if let Err(failed) = self.finish_redaction(&session) {
-                let Failed { doing, source } = &failed;
+                let StepError { doing, source } = &failed;
                 tracing::warn!(session = %session.hash, doing, error = %source, "a redacted body may be left");
-                backlog.add_redacting(session);
+                backlog.add_pending_redaction(session);
                 done = Err(failed);
             }
         }
         done
     }
 
-    fn finish_redaction(&self, session: &Arc<Session>) -> Result<(), Failed> {
+    fn finish_redaction(&self, session: &Arc<LoadedSession>) -> Result<(), StepError> {
         let _flushing = self.segments.flushing.lock();
-        self.ask_writable()?;
+        self.check_writable()?;
         let wanted: BTreeSet<u64> = {
             let state = session.state();
             let entry = &state.entry;
-            let kept = !entry.stage.is_erased() && self.sessions.is_needed(session.hash);
+            let kept = !entry.stage.is_erased() && self.sessions.is_read_by_forks(session.hash);
             if entry.stage.is_reclaimed() || entry.stage.is_discarded() && !kept {
                 // All of its files are removed.
                 return Ok(());
@@ -119,10 +119,10 @@ impl Removal {
             left.map(|one| one.position).collect()
         };
         let session = Arc::clone(session);
-        self.take_steps(&STEPS, &mut Redacting { session, wanted, numbers: BTreeSet::new() })
+        self.run_steps(&STEPS, &mut PendingRedaction { session, wanted, numbers: BTreeSet::new() })
     }
 
-    fn seal_without_bodies(&self, one: &mut Redacting) -> Result<(), Failed> {
+    fn seal_without_bodies(&self, one: &mut PendingRedaction) -> Result<(), StepError> {
         let RedactTargets { numbers, whole } = self.find_targets(one)?;
         one.numbers = numbers;
         if !whole.is_empty() {
@@ -136,8 +136,8 @@ impl Removal {
     }
 
     /// Finds the records of these events, and the segments to be rewritten.
-    fn find_targets(&self, one: &Redacting) -> io::Result<RedactTargets> {
-        let Redacting { session, wanted, .. } = one;
+    fn find_targets(&self, one: &PendingRedaction) -> io::Result<RedactTargets> {
+        let PendingRedaction { session, wanted, .. } = one;
         let segments = session.state().entry.segments.clone();
         let cipher = self.segments.cipher(session)?;
         let mut found = RedactTargets::default();
@@ -148,7 +148,7 @@ impl Removal {
             let path = segment::path(session.hash, Position(one.base), one.start, one.sealed);
             let file = self.context.env.storage.open_read(&path)?;
             let header = SegmentHeader::read(&*file)?;
-            let frames = whole_frames(&*file, &header, &one, cipher.as_deref())?;
+            let frames = read_whole_frames(&*file, &header, &one, cipher.as_deref())?;
             let (mut position, mut whole) = (one.base, false);
             for frame in frames {
                 for (lsn, record) in frame.records().map_err(as_io_error)? {
@@ -170,14 +170,14 @@ impl Removal {
         Ok(found)
     }
 
-    fn flush_sealed(&self, _: &mut Redacting) -> Result<(), Failed> {
-        self.sessions.touch_settled();
+    fn write_sealed_entries(&self, _: &mut PendingRedaction) -> Result<(), StepError> {
+        self.sessions.mark_changed_entries();
         (0..2).try_for_each(|_| self.sessions.write_settled())?;
         Ok(())
     }
 
     /// Unlinks every file of a session that its entry does not name.
-    fn unlink_unnamed(&self, one: &mut Redacting) -> Result<(), Failed> {
+    fn unlink_unnamed(&self, one: &mut PendingRedaction) -> Result<(), StepError> {
         let session = &one.session;
         let path = |one: &SegmentEntry| {
             segment::path(session.hash, Position(one.base), one.start, one.sealed)
@@ -191,7 +191,7 @@ impl Removal {
 
     /// Zeroes the bytes of each segment after the end that the entry names: a start that died
     /// before recording a flush left frames there.
-    fn zero_tails(&self, one: &mut Redacting) -> Result<(), Failed> {
+    fn zero_tails(&self, one: &mut PendingRedaction) -> Result<(), StepError> {
         let session = &one.session;
         let segments = session.state().entry.segments.clone();
         for one in segments {
@@ -207,9 +207,9 @@ impl Removal {
         Ok(())
     }
 
-    fn zero_redacted(&self, one: &mut Redacting) -> Result<(), Failed> {
+    fn zero_redacted(&self, one: &mut PendingRedaction) -> Result<(), StepError> {
         let behind = one.numbers.last().map_or(0, |last| last + 1);
-        if self.sessions.recyclable().lsn < Lsn(behind) {
+        if self.sessions.recyclable_before().lsn < Lsn(behind) {
             let what = "a start would need its frames: a session is not settled";
             return Err(io::Error::other(what).into());
         }
@@ -217,15 +217,15 @@ impl Removal {
         Ok(self.zero_journal(one.session.hash, &has)?)
     }
 
-    fn record_cleared(&self, one: &mut Redacting) -> Result<(), Failed> {
-        let Redacting { session, wanted, .. } = one;
+    fn record_cleared(&self, one: &mut PendingRedaction) -> Result<(), StepError> {
+        let PendingRedaction { session, wanted, .. } = one;
         let mut state = session.state();
         for entry in state.entries_mut() {
             let those = entry.redacted.iter_mut().filter(|one| wanted.contains(&one.position));
             those.for_each(|one| one.cleared = true);
         }
         drop(state);
-        self.sessions.backlog.touch(session);
+        self.sessions.backlog.add_touched(session);
         tracing::info!(session = %session.hash, events = wanted.len(), "events were redacted");
         Ok(())
     }

@@ -7,7 +7,7 @@
 use std::io;
 
 use super::{
-    super::{catalogue::reserve::is_full, layout::RESERVE},
+    super::{catalogue::reserve::is_storage_full, layout::RESERVE},
     Removal,
 };
 use crate::env::sync::atomic::Ordering;
@@ -27,17 +27,17 @@ fn reserve_paths() -> impl DoubleEndedIterator<Item = String> {
 
 impl Removal {
     /// Creates the missing files of the reserve. Without space the store runs without a reserve.
-    pub(crate) fn keep_reserve(&self) {
+    pub(crate) fn fill_reserve(&self) {
         let reserve = &self.sessions.reserve;
-        let _turn = reserve.turn();
+        let _turn = reserve.lock();
         let stopped = self.context.closed.load(Ordering::Acquire)
             || self.context.frozen.load(Ordering::Acquire);
-        if stopped || reserve.is_kept() {
+        if stopped || reserve.is_complete() {
             return;
         }
-        match self.make_reserve() {
+        match self.create_missing_files() {
             Ok(()) => {
-                if reserve.keep() {
+                if reserve.mark_complete() {
                     self.sessions.journal.set_small_files(false);
                     tracing::info!("there is room again: the reserve is kept, appends are taken");
                 }
@@ -47,11 +47,11 @@ impl Removal {
     }
 
     /// Creates the missing files; those created before an error stay.
-    fn make_reserve(&self) -> io::Result<()> {
+    fn create_missing_files(&self) -> io::Result<()> {
         let bytes = RESERVE_BYTES.min(self.context.options.journal_file_bytes).div_ceil(PIECES);
         let mut new = false;
         let made = reserve_paths().try_for_each(|path| {
-            new |= self.make_piece(&path, bytes)?;
+            new |= self.create_piece(&path, bytes)?;
             Ok(())
         });
         // Otherwise a power loss on a full disk could lose the names, and the space.
@@ -60,7 +60,7 @@ impl Removal {
     }
 
     /// Creates a file of the reserve if it is missing; returns whether it was.
-    fn make_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
+    fn create_piece(&self, path: &str, bytes: u64) -> io::Result<bool> {
         let storage = &self.context.env.storage;
         let there = storage.open_read(path).and_then(|file| file.len());
         match there {
@@ -83,7 +83,7 @@ impl Removal {
     /// Removes one file of the reserve; returns whether it existed.
     fn remove_piece(&self, path: &str) -> bool {
         let removed = self.context.env.storage.remove(path);
-        self.sessions.reserve.lose_a_file();
+        self.sessions.reserve.mark_incomplete();
         if let Err(error) = &removed {
             tracing::debug!(path, %error, "a part of the reserve is not given away");
         }
@@ -92,11 +92,11 @@ impl Removal {
 
     /// Releases the reserve to deletions and erasures, and refuses other writes; returns whether
     /// that changed anything.
-    pub(crate) fn give_reserve(&self) -> bool {
+    pub(crate) fn release_reserve(&self) -> bool {
         let reserve = &self.sessions.reserve;
-        let _turn = reserve.turn();
+        let _turn = reserve.lock();
         let removed = reserve_paths().filter(|path| self.remove_piece(path)).count();
-        if !reserve.give() {
+        if !reserve.mark_released() {
             self.sessions.journal.set_small_files(true);
             tracing::warn!("the disk is full: the room kept back is given to deletions");
             return true;
@@ -106,11 +106,14 @@ impl Removal {
 
     /// Runs a function that creates a file; while it finds no space, removes one file of the
     /// reserve and retries. Then recreates the reserve as far as space allows.
-    pub(crate) fn with_room(&self, make: &mut dyn FnMut() -> io::Result<()>) -> io::Result<()> {
-        let turn = self.sessions.reserve.turn();
+    pub(crate) fn with_reserved_space(
+        &self,
+        make: &mut dyn FnMut() -> io::Result<()>,
+    ) -> io::Result<()> {
+        let turn = self.sessions.reserve.lock();
         let mut made = make();
         for path in reserve_paths().rev() {
-            if !made.as_ref().is_err_and(is_full) {
+            if !made.as_ref().is_err_and(is_storage_full) {
                 break;
             }
             if self.remove_piece(&path) {
@@ -118,7 +121,7 @@ impl Removal {
             }
         }
         drop(turn);
-        self.keep_reserve();
+        self.fill_reserve();
         made
     }
 
@@ -127,24 +130,24 @@ impl Removal {
     ///
     /// # Errors
     /// `StorageFull` while the reserve is released.
-    pub(crate) fn leave_room(&self) -> io::Result<()> {
-        if self.sessions.reserve.is_given() {
-            self.make_room();
+    pub(crate) fn ensure_reserve(&self) -> io::Result<()> {
+        if self.sessions.reserve.is_released() {
+            self.free_deleted_space();
         }
-        let given = self.sessions.reserve.is_given();
+        let given = self.sessions.reserve.is_released();
         if given { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
     /// Frees the space of deleted sessions on a full disk, where others cannot be flushed.
-    pub(crate) fn make_room(&self) {
+    pub(crate) fn free_deleted_space(&self) {
         let settled = match self.flush_deleted() {
-            Err(error) if is_full(&error) && self.give_reserve() => self.flush_deleted(),
+            Err(error) if is_storage_full(&error) && self.release_reserve() => self.flush_deleted(),
             other => other,
         };
         if let Err(error) = settled {
             tracing::warn!(%error, "what a deletion frees is not free yet");
         }
-        self.keep_reserve();
+        self.fill_reserve();
     }
 
     /// Flushes only the deleted sessions to both settled files: the others may need the space that
@@ -153,9 +156,9 @@ impl Removal {
         let _flushing = self.segments.flushing.lock();
         self.context.check_writable()?;
         let mut dirty = self.sessions.backlog.take_dirty();
-        dirty.retain(|session| !self.sessions.forget_frames(session));
+        dirty.retain(|session| !self.sessions.drop_discarded(session));
         self.sessions.backlog.return_dirty(dirty);
-        self.sessions.touch_settled();
+        self.sessions.mark_changed_entries();
         (0..2).try_for_each(|_| self.sessions.write_settled())?;
         self.segments.unlink_retired();
         Ok(())

@@ -6,15 +6,15 @@ use std::{collections::BTreeMap, io};
 use super::{super::layout::JOURNAL, Removal};
 use crate::{
     env::{
-        DirEntry as Listed, File,
-        planted::{Defect, planted},
+        DirEntry, File,
+        planted::{Defect, is_planted},
     },
     event::SessionHash,
     log::{
         Fault, LogError,
         journal::{self, JournalHeader},
-        reading::{Reading, read_around},
-        scan::{gaps_of, payloads_of, whole_to},
+        reading::{FileReading, read_with_holes},
+        scan::{find_payloads, find_watermark_gaps, whole_end_offset},
     },
 };
 
@@ -25,23 +25,23 @@ impl Removal {
     /// Flushes everything twice, so that no start reads the ranges to be zeroed. No later use
     /// records the end of a failed one: if a start would read a failed use, the journal continues
     /// in a new file.
-    pub(super) fn flush_to_zero(&self) -> io::Result<()> {
+    pub(super) fn flush_before_zeroing(&self) -> io::Result<()> {
         (0..2).try_for_each(|_| self.segments.flush_frames(false, false))?;
-        let (files, ends) = self.journal_files()?;
-        let needed = self.sessions.recyclable().order;
-        if files.iter().any(|file| file.is_endless(needed, &ends)) {
-            self.leave_journal(&[])?;
+        let (files, ends) = self.list_journal_files()?;
+        let needed = self.sessions.recyclable_before().order;
+        if files.iter().any(|file| file.has_unknown_end(needed, &ends)) {
+            self.switch_journal_file(&[])?;
         }
         Ok(())
     }
 
     /// Returns every file in the journal's directory, and the ends of the frames of each use by
     /// order, as far as the next use records them.
-    fn journal_files(&self) -> io::Result<(Vec<Used>, BTreeMap<u64, u64>)> {
-        let place = self.sessions.journal.place();
+    fn list_journal_files(&self) -> io::Result<(Vec<UsedFile>, BTreeMap<u64, u64>)> {
+        let place = self.sessions.journal.visible_location();
         let mut ends = BTreeMap::from([(place.order, place.byte_offset)]);
         let mut files = Vec::new();
-        for Listed { name, .. } in self.context.env.storage.list(JOURNAL)? {
+        for DirEntry { name, .. } in self.context.env.storage.list(JOURNAL)? {
             let file = self.context.env.storage.open(&format!("{JOURNAL}/{name}"))?;
             let header = match JournalHeader::read(&*file) {
                 Err(LogError::Io(error)) => return Err(error),
@@ -51,7 +51,7 @@ impl Removal {
             if let Ok(header) = &header {
                 ends.entry(header.previous_order).or_insert(header.previous_end);
             }
-            files.push(Used { name, file, header });
+            files.push(UsedFile { name, file, header });
         }
         Ok((files, ends))
     }
@@ -66,30 +66,34 @@ impl Removal {
         wanted: &dyn Fn(u64, u64) -> bool,
     ) -> io::Result<()> {
         let zero = || -> io::Result<()> {
-            self.sessions.journal.blank(session, wanted);
-            let (files, ends) = self.journal_files()?;
-            let needed = self.sessions.recyclable().order;
+            self.sessions.journal.zero_payloads(session, wanted);
+            let (files, ends) = self.list_journal_files()?;
+            let needed = self.sessions.recyclable_before().order;
             let mut zeroed = Ok(());
-            let last = self.sessions.journal.place().order;
+            let last = self.sessions.journal.visible_location().order;
             for file in files {
                 let is_last = file.header.as_ref().is_ok_and(|header| header.order == last);
-                if planted(Defect::SpareLastFile) && is_last {
+                if is_planted(Defect::SpareLastFile) && is_last {
                     continue;
                 }
                 let left = |bytes: &[u8]| {
-                    let mut parts = payloads_of(bytes, session, wanted);
-                    parts.extend(file.header.iter().flat_map(|header| gaps_of(bytes, header.salt)));
+                    let mut parts = find_payloads(bytes, session, wanted);
+                    parts.extend(
+                        file.header
+                            .iter()
+                            .flat_map(|header| find_watermark_gaps(bytes, header.salt)),
+                    );
                     parts
                 };
                 let number = file.name.parse().ok();
-                if self.sessions.journal.is_condemned(number) {
+                if self.sessions.journal.is_excluded(number) {
                     // The page cache may have bytes that a failed sync did not write to the device.
                     file.file.evict()?;
                 }
                 // No record may be acknowledged in a failed file.
-                let failed = || self.sessions.journal.abandon(number);
+                let failed = || self.sessions.journal.abandon_file(number);
                 let mut zero = zero_file(&file, needed, &ends, left, failed);
-                if file.is_endless(needed, &ends) {
+                if file.has_unknown_end(needed, &ends) {
                     zero = zero.and(Err(io::Error::other("no use says where a failed one ends")));
                 }
                 // An error in one file does not skip the others.
@@ -102,13 +106,13 @@ impl Removal {
 }
 
 /// File of the journal, and its header or the fault of it.
-struct Used {
+struct UsedFile {
     name: String,
     file: Box<dyn File>,
     header: Result<JournalHeader, Fault>,
 }
 
-impl Used {
+impl UsedFile {
     /// Returns true if no start needs it; a start needs the orders from `needed` on.
     fn is_free(&self, needed: u64) -> bool {
         match &self.header {
@@ -118,7 +122,7 @@ impl Used {
     }
 
     /// Returns true if a start would read it and the end of its frames is unknown.
-    fn is_endless(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
+    fn has_unknown_end(&self, needed: u64, ends: &BTreeMap<u64, u64>) -> bool {
         let order = self.header.as_ref().map(|header| header.order);
         order.is_ok_and(|order| order >= needed && !ends.contains_key(&order))
     }
@@ -126,41 +130,42 @@ impl Used {
     /// Returns the end of the frames in `bytes`. A free file is trusted as far as its frames are
     /// whole: a torn later use without its header may cover the rest. A file that a start may read
     /// has no stale bytes if its end is unknown.
-    fn end(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &Reading) -> u64 {
+    fn end_offset(&self, needed: u64, ends: &BTreeMap<u64, u64>, bytes: &FileReading) -> u64 {
         let header = self.header.as_ref().ok();
         let end = header.and_then(|header| ends.get(&header.order)).copied();
         if !self.is_free(needed) {
             return end.unwrap_or(u64::MAX);
         }
         // With unreadable pages, the sessions of the file's frames are unknown.
-        let believed = header.filter(|_| !bytes.holes.any());
-        believed.map_or(0, |header| end.unwrap_or(0).min(whole_to(&bytes.bytes, header.salt)))
+        let believed = header.filter(|_| !bytes.holes.has_pages());
+        believed
+            .map_or(0, |header| end.unwrap_or(0).min(whole_end_offset(&bytes.bytes, header.salt)))
     }
 }
 
 /// Zeroes in one file of the journal the `parts` of its frames, and remains of other uses after the
 /// frames. Calls `failed` at once if a write fails.
 fn zero_file(
-    used: &Used,
+    used: &UsedFile,
     needed: u64,
     ends: &BTreeMap<u64, u64>,
     parts: impl Fn(&[u8]) -> Vec<(usize, usize)>,
     failed: impl FnOnce(),
 ) -> io::Result<()> {
     let file = &*used.file;
-    let read = read_around(file, 0, u64::MAX)?;
-    let end = used.end(needed, ends, &read);
-    let Reading { bytes, holes } = read;
+    let read = read_with_holes(file, 0, u64::MAX)?;
+    let end = used.end_offset(needed, ends, &read);
+    let FileReading { bytes, holes } = read;
     let end = end.max(journal::FRAMES_AT).min(bytes.len() as u64) as usize;
     let parts = parts(bytes.get(..end).unwrap_or_default());
-    let stale_to = if planted(Defect::ZeroFramesAlone) { end } else { bytes.len() };
+    let stale_to = if is_planted(Defect::ZeroFramesAlone) { end } else { bytes.len() };
     let stale = (end..stale_to).step_by(BLOCK_BYTES);
     let stale = stale.map(|at| (at, bytes.len().min(at + BLOCK_BYTES)));
     let left = parts.into_iter().chain(stale).filter(|(from, to)| {
         bytes.get(*from..*to).unwrap_or_default().iter().any(|byte| *byte != 0)
     });
     write_zeros(file, left).inspect_err(|_| failed())?;
-    if holes.touch(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
+    if holes.overlaps(journal::FRAMES_AT, journal::FRAMES_AT.max(end as u64)) {
         // Unreadable bytes cannot be proven to be gone.
         let (byte_offset, fault) = (journal::FRAMES_AT, Fault::Unreadable);
         return Err(LogError::Fault { byte_offset, fault }.into());
@@ -176,5 +181,5 @@ fn write_zeros(file: &dyn File, parts: impl Iterator<Item = (usize, usize)>) -> 
         file.write_at(from as u64, &vec![0; to - from])?;
         changed = true;
     }
-    if changed && !planted(Defect::AnswerBeforeZeros) { file.sync() } else { Ok(()) }
+    if changed && !is_planted(Defect::AnswerBeforeZeros) { file.sync() } else { Ok(()) }
 }

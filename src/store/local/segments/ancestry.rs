@@ -7,33 +7,37 @@ use std::{io, sync::Arc};
 
 use super::super::{
     catalogue::moved::survival,
-    layout::is_of_the_file,
+    layout::concerns_one_file,
     session::{
-        HeldFrame, Session, SessionState,
-        opened::{Flaw, index_of, read_frame},
+        HeldFrame, LoadedSession, SessionState,
+        opened::{UnreadableRange, decode_frame, index_entry},
     },
-    wait::blocking,
+    wait::run_blocking,
 };
 use super::Segments;
 use crate::{
     event::{EventId, Position, Range, Scope, SessionHash, SessionKey, Timestamp},
     log::{
-        Chain, Cipher, Frame, Lineage, LogError,
+        ChainValue, Cipher, ForkParent, Frame, LogError,
         journal::read as read_bytes,
         segment::{FrameIndex, name_hash},
     },
-    store::{Family, ForkPoint, Gap, Relative, StoreError, StoreResult, Survival},
+    store::{Family, ForkPoint, RelatedSession, SessionGap, StoreError, StoreResult, Survival},
 };
 
 /// Positions of a session, and the session that wrote them; `None` if that is gone.
 pub(crate) struct WrittenPart {
-    pub(crate) writer: Option<Arc<Session>>,
+    pub(crate) writer: Option<Arc<LoadedSession>>,
     pub(crate) range: Range,
 }
 
 impl Segments {
     /// Returns the writers of the positions of a range, from the session itself to its ancestors.
-    pub(crate) fn parts(&self, session: &Arc<Session>, range: Range) -> Vec<WrittenPart> {
+    pub(crate) fn split_by_writer(
+        &self,
+        session: &Arc<LoadedSession>,
+        range: Range,
+    ) -> Vec<WrittenPart> {
         let (mut parts, mut to) = (Vec::new(), range.to);
         let mut level = Some(Arc::clone(session));
         while let Some(writer) = level {
@@ -57,14 +61,14 @@ impl Segments {
     }
 
     /// Returns the error of a fork that cannot read positions because their writer was erased.
-    pub(crate) fn prefix_erased(session: &Session, range: Range) -> StoreError {
+    pub(crate) fn prefix_erased_error(session: &LoadedSession, range: Range) -> StoreError {
         StoreError::PrefixErased { session: session.key.session.clone(), range }
     }
 
     /// Returns the position of the event with that id, own or inherited.
     pub(crate) fn find(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         id: &EventId,
     ) -> StoreResult<Option<Position>> {
         Ok(self.find_with_writer(session, id)?.map(|(_, at)| at))
@@ -73,34 +77,40 @@ impl Segments {
     /// Returns the session that wrote the event with that id, and its position.
     pub(crate) fn find_with_writer(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         id: &EventId,
-    ) -> StoreResult<Option<(Arc<Session>, Position)>> {
-        match self.position_of(session, id)? {
+    ) -> StoreResult<Option<(Arc<LoadedSession>, Position)>> {
+        match self.find_own(session, id)? {
             None => self.find_inherited(session, &name_hash(id.as_str())),
             Some(own) => Ok(Some((Arc::clone(session), own))),
         }
     }
 
     /// Returns the position of the event with that id among the session's own events.
-    fn position_of(&self, session: &Arc<Session>, id: &EventId) -> StoreResult<Option<Position>> {
-        let mut state = self.opened(session)?;
-        Ok(state.opened.as_mut().and_then(|opened| opened.find(&name_hash(id.as_str()))))
+    fn find_own(
+        &self,
+        session: &Arc<LoadedSession>,
+        id: &EventId,
+    ) -> StoreResult<Option<Position>> {
+        let mut state = self.open_visible(session)?;
+        Ok(state.opened.as_mut().and_then(|opened| opened.find_event(&name_hash(id.as_str()))))
     }
 
     /// Returns the inherited event of a fork with that id hash: the session that wrote it, and its
     /// position. Erased sessions have no ids any more.
     pub(crate) fn find_inherited(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         hash: &[u8; 16],
-    ) -> StoreResult<Option<(Arc<Session>, Position)>> {
+    ) -> StoreResult<Option<(Arc<LoadedSession>, Position)>> {
         let (mut bound, mut level) = (session.base(), self.sessions.parent_of(session));
         while let Some(writer) = level.filter(|_| bound > Position::ZERO) {
             if writer.base() < bound {
-                let found = match self.opened_kept(&writer)? {
+                let found = match self.open_for_forks(&writer)? {
                     None => None,
-                    Some(mut state) => state.opened.as_mut().and_then(|opened| opened.find(hash)),
+                    Some(mut state) => {
+                        state.opened.as_mut().and_then(|opened| opened.find_event(hash))
+                    }
                 };
                 if let Some(at) = found.filter(|at| *at < bound) {
                     return Ok(Some((writer, at)));
@@ -113,23 +123,25 @@ impl Segments {
     }
 
     /// Returns the position from which to search for an instant, and the tail.
-    pub(crate) fn search_from(
+    pub(crate) fn search_start(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         time: Timestamp,
     ) -> StoreResult<(Position, Position)> {
-        let tail = Position(self.opened(session)?.entry.tail);
+        let tail = Position(self.open_visible(session)?.entry.tail);
         let (mut bound, mut level) = (tail, Some(Arc::clone(session)));
         while let Some(writer) = level {
             let base = writer.base();
             if base < bound {
-                let Some(state) = self.opened_kept(&writer)? else {
-                    return Err(Self::prefix_erased(session, Range::new(base, bound)));
+                let Some(state) = self.open_for_forks(&writer)? else {
+                    return Err(Self::prefix_erased_error(session, Range::new(base, bound)));
                 };
                 let settled = state.opened.iter().flat_map(|opened| &opened.segments);
                 let settled = settled.flat_map(|segment| segment.index.iter().copied());
-                let memory =
-                    state.unflushed.iter().map(|held| index_of(0, &held.header, held.first_time));
+                let memory = state
+                    .unflushed
+                    .iter()
+                    .map(|held| index_entry(0, &held.header, held.first_time));
                 let below =
                     |frame: &FrameIndex| frame.first_time < time && frame.first_position < bound;
                 if let Some(frame) = settled.chain(memory).take_while(below).last() {
@@ -147,11 +159,11 @@ impl Segments {
         &self,
         scope: &Scope,
         point: &ForkPoint,
-    ) -> StoreResult<(Arc<Session>, Lineage)> {
+    ) -> StoreResult<(Arc<LoadedSession>, ForkParent)> {
         let key = SessionKey { scope: scope.clone(), session: point.session.clone() };
         let parent = self.sessions.session(&key)?;
         let (tail, incarnation) = {
-            let state = parent.visible()?;
+            let state = parent.lock_visible()?;
             (Position(state.entry.tail), state.entry.incarnation)
         };
         if point.at > tail {
@@ -159,23 +171,27 @@ impl Segments {
         }
         let chain = self.chain_at(&parent, point.at)?.0;
         let (parent_id, position) = (point.session.as_str().to_owned(), point.at.0);
-        Ok((parent, Lineage { parent: parent_id, incarnation, position, chain }))
+        Ok((parent, ForkParent { parent: parent_id, incarnation, position, chain }))
     }
 
     /// Returns the event chain before a durable position of a session, computed from the frame with
     /// that position in the session that wrote it.
-    pub(crate) fn chain_at(&self, session: &Arc<Session>, at: Position) -> StoreResult<Chain> {
+    pub(crate) fn chain_at(
+        &self,
+        session: &Arc<LoadedSession>,
+        at: Position,
+    ) -> StoreResult<ChainValue> {
         let mut level = Arc::clone(session);
         while let Some(origin) = level.origin.as_ref().filter(|origin| at <= origin.base) {
             if at == origin.base {
                 return Ok(origin.chain);
             }
             let parent = self.sessions.parent_of(&level);
-            let erased = || Self::prefix_erased(session, Range::new(Position::ZERO, at));
+            let erased = || Self::prefix_erased_error(session, Range::new(Position::ZERO, at));
             level = parent.ok_or_else(erased)?;
         }
         if at == Position::ZERO {
-            return Ok(Chain::events_of(level.hash));
+            return Ok(ChainValue::start_of_events(level.hash));
         }
         const TRIES: usize = 8;
         for _ in 0..TRIES {
@@ -188,35 +204,35 @@ impl Segments {
     }
 
     /// Returns the event chain of a fork's parent at the fork's base; `None` if the parent is gone.
-    pub(crate) fn chain_above(&self, session: &Session) -> StoreResult<Option<Chain>> {
+    pub(crate) fn parent_chain(&self, session: &LoadedSession) -> StoreResult<Option<ChainValue>> {
         let parent = self.sessions.parent_of(session);
         parent.map(|parent| self.chain_at(&parent, session.base())).transpose()
     }
 
-    /// Returns `None` if the segment was replaced during the read.
+    /// Returns the event chain before an own position; `None` if its segment was just replaced.
     fn own_chain_at(
         &self,
-        asked: &Arc<Session>,
-        session: &Arc<Session>,
+        asked: &Arc<LoadedSession>,
+        session: &Arc<LoadedSession>,
         at: Position,
-    ) -> StoreResult<Option<Chain>> {
+    ) -> StoreResult<Option<ChainValue>> {
         let (place, unread, segments, cipher) = {
-            let Some(mut state) = self.opened_kept(session)? else {
-                return Err(Self::prefix_erased(asked, Range::new(session.base(), at)));
+            let Some(mut state) = self.open_for_forks(session)? else {
+                return Err(Self::prefix_erased_error(asked, Range::new(session.base(), at)));
             };
             if at == Position(state.entry.tail) {
-                return Ok(Some(Chain(state.entry.chain)));
+                return Ok(Some(ChainValue(state.entry.chain)));
             }
-            let cipher = self.key_of(session, &mut state)?;
-            let unread = state.unread().into_iter().find(|gap| gap.range.contains(at));
-            (frame_of(&state, at), unread, state.entry.segments.clone(), cipher)
+            let cipher = self.client_cipher(session, &mut state)?;
+            let unread = state.unread_gaps().into_iter().find(|gap| gap.range.contains(at));
+            (locate_frame(&state, at), unread, state.entry.segments.clone(), cipher)
         };
         let found = match place {
             None => Ok(None),
-            Some(Frames::Memory(held)) => chain_within(&held.frame(), at),
-            Some(Frames::File(path, salt, index)) => {
+            Some(FrameLocation::Memory(held)) => chain_before(&held.to_frame(), at),
+            Some(FrameLocation::File(path, salt, index)) => {
                 let cipher = cipher.as_deref();
-                blocking(|| self.chain_in(session.hash, cipher, (&path, salt, &index), at))
+                run_blocking(|| self.read_chain(session.hash, cipher, (&path, salt, &index), at))
             }
         };
         let (reason, unread) = match found {
@@ -226,7 +242,7 @@ impl Segments {
                 Some(gap) => (gap.reason, true),
                 None => ("no frame holds it".to_owned(), false),
             },
-            Err(LogError::Io(source)) if !is_of_the_file(&source) => {
+            Err(LogError::Io(source)) if !concerns_one_file(&source) => {
                 return Err(StoreError::Io { doing: "reading a segment", source });
             }
             Err(error) => (error.to_string(), error.is_unreadable()),
@@ -235,32 +251,32 @@ impl Segments {
         if state.entry.segments != segments || state.entry.stage.is_erased() {
             return Ok(None);
         }
-        let flaw = Flaw { range: Range::new(at, at.plus(1)), reason, unread };
-        let more = self.note_all(session, &mut state, vec![flaw]);
-        let error = session.damaged_with(&state, more);
+        let flaw = UnreadableRange { range: Range::new(at, at.plus(1)), reason, unread };
+        let more = self.record_flaws(session, &mut state, vec![flaw]);
+        let error = session.damage_error_with(&state, more);
         state.close_unread();
         Err(error)
     }
 
-    fn chain_in(
+    fn read_chain(
         &self,
         session: SessionHash,
         cipher: Option<&Cipher>,
         (path, salt, index): (&str, u64, &FrameIndex),
         at: Position,
-    ) -> Result<Option<Chain>, LogError> {
+    ) -> Result<Option<ChainValue>, LogError> {
         let file = self.context.env.storage.open_read(path)?;
-        let bytes = read_bytes(&*file, index.byte_offset, index.behind())?;
+        let bytes = read_bytes(&*file, index.byte_offset, index.next_offset())?;
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
-        let frame =
-            read_frame((session, cipher), salt, index, index.byte_offset, &bytes).map_err(wrong)?;
-        chain_within(&frame, at)
+        let frame = decode_frame((session, cipher), salt, index, index.byte_offset, &bytes)
+            .map_err(wrong)?;
+        chain_before(&frame, at)
     }
 
     /// Returns the ancestors of a session, the nearest first, and its direct forks, up to `limit`
     /// of each.
-    pub(crate) fn family(&self, session: &Arc<Session>, limit: usize) -> StoreResult<Family> {
-        drop(session.visible()?);
+    pub(crate) fn family(&self, session: &Arc<LoadedSession>, limit: usize) -> StoreResult<Family> {
+        drop(session.lock_visible()?);
         let mut family = Family::default();
         let mut level = Arc::clone(session);
         while level.origin.is_some() {
@@ -268,7 +284,7 @@ impl Segments {
             family.depth += 1;
             let Some(parent) = self.sessions.parent_of(&level) else { break };
             if family.ancestors.len() < limit {
-                family.ancestors.push(relative(&parent, at));
+                family.ancestors.push(describe_relative(&parent, at));
             }
             level = parent;
         }
@@ -281,17 +297,17 @@ impl Segments {
             .take(limit)
             .map(key)
             .filter_map(|key| self.sessions.session(&key).ok());
-        family.children = found.map(|child| relative(&child, child.base())).collect();
+        family.children = found.map(|child| describe_relative(&child, child.base())).collect();
         Ok(family)
     }
 }
 
 /// Describes a related session for a caller; includes its title only while it is alive.
-fn relative(session: &Session, at: Position) -> Relative {
+fn describe_relative(session: &LoadedSession, at: Position) -> RelatedSession {
     let state = session.state();
     let entry = &state.entry;
     let survival = survival(entry);
-    Relative {
+    RelatedSession {
         session: session.key.session.clone(),
         title: entry.title.clone().filter(|_| survival == Survival::Alive),
         survival,
@@ -302,28 +318,28 @@ fn relative(session: &Session, at: Position) -> Relative {
 }
 
 /// Location of a frame: in memory or in a file.
-enum Frames {
+enum FrameLocation {
     Memory(Arc<HeldFrame>),
     File(String, u64, FrameIndex),
 }
 
 /// Returns the location of the frame with an own event of the session.
-fn frame_of(state: &SessionState, at: Position) -> Option<Frames> {
+fn locate_frame(state: &SessionState, at: Position) -> Option<FrameLocation> {
     let holds = |range: Range| range.contains(at);
     if let Some(held) = state.unflushed.iter().find(|held| holds(held.header.range())) {
-        return Some(Frames::Memory(held.clone()));
+        return Some(FrameLocation::Memory(held.clone()));
     }
     let segments = state.opened.as_ref().map_or(&[][..], |opened| &opened.segments);
     segments.iter().find_map(|segment| {
-        let before = segment.index.partition_point(|frame| frame.end() <= at);
+        let before = segment.index.partition_point(|frame| frame.end_position() <= at);
         let index = segment.index.get(before)?;
-        let found = holds(Range::new(index.first_position, index.end()));
-        found.then(|| Frames::File(segment.path.clone(), segment.salt, *index))
+        let found = holds(Range::new(index.first_position, index.end_position()));
+        found.then(|| FrameLocation::File(segment.path.clone(), segment.salt, *index))
     })
 }
 
 /// Returns the chain before an event of a frame.
-fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> {
+fn chain_before(frame: &Frame, at: Position) -> Result<Option<ChainValue>, LogError> {
     let (mut position, mut chain) = (frame.header.first_position, frame.header.chain);
     if at == position {
         return Ok(Some(chain));
@@ -331,7 +347,7 @@ fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> 
     let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
     for (_, record) in frame.records().map_err(wrong)? {
         if record.is_event() {
-            chain = chain.after(position.0, &record);
+            chain = chain.with_record(position.0, &record);
             position = position.plus(1);
         }
         if position == at {
@@ -342,6 +358,10 @@ fn chain_within(frame: &Frame, at: Position) -> Result<Option<Chain>, LogError> 
 }
 
 /// Returns the gap of erased positions, for a reader that allows gaps.
-pub(crate) fn erased_gap(range: Range) -> Gap {
-    Gap { range, reason: "the session that wrote it was erased".to_owned(), accepted_at: None }
+pub(crate) fn erased_gap(range: Range) -> SessionGap {
+    SessionGap {
+        range,
+        reason: "the session that wrote it was erased".to_owned(),
+        accepted_at: None,
+    }
 }

@@ -6,14 +6,14 @@ use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
     catalogue::sessions::FEW_SESSIONS_MAX,
-    session::{Durable, Session, opened::index_of},
-    wait::Waited,
+    session::{EntryState, LoadedSession, opened::index_entry},
+    wait::WaitOutcome,
 };
 use super::Segments;
 use crate::{
     env::{
         File,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
         sync::atomic::Ordering,
     },
     event::{Lsn, Position, SessionHash},
@@ -27,9 +27,9 @@ use crate::{
 const WRITE_BYTES: usize = 256 << 10;
 /// Bytes of frames encoded per lock of their session.
 const PART_BYTES: usize = 32 << 10;
-/// Bytes that a flush may write for each byte of concurrent appends, ...
+/// Bytes that a flush may write for each byte that concurrent appends write.
 const PACE: u64 = 2;
-/// ... and bytes that it may write in addition: a few writes.
+/// Bytes that a flush may write beyond what [`PACE`] allows: a few writes.
 const PACE_AHEAD_BYTES: u64 = 4 * WRITE_BYTES as u64;
 /// Poll interval while throttled to the pace of writers; the throttle ends once no append arrives
 /// within it.
@@ -37,7 +37,7 @@ const PACE_LOOK: Duration = Duration::from_millis(1);
 
 /// Result of a flush for one session, not yet durable.
 struct WrittenSegments {
-    session: Arc<Session>,
+    session: Arc<LoadedSession>,
     /// Entry with the segments after the flush.
     entry: Entry,
     path: String,
@@ -68,29 +68,29 @@ impl PacedWriter<'_> {
     fn write(&mut self, file: &dyn File, at: u64) -> io::Result<u64> {
         let bytes = self.buffer.len() as u64;
         file.write_at(at, &self.buffer)?;
-        file.hurry(at, bytes);
+        file.start_writeback(at, bytes);
         self.buffer.clear();
         self.done += bytes;
         while self.is_ahead() {
-            self.wait();
+            self.wait_for_appends();
         }
         Ok(at + bytes)
     }
 
     fn is_ahead(&self) -> bool {
-        let written = self.segments.sessions.journal.written().saturating_sub(self.began);
+        let written = self.segments.sessions.journal.written_bytes().saturating_sub(self.began);
         // When the journal is nearly full, a fast flush is better than blocked appends.
-        let room = self.segments.sessions.pressure()
+        let room = self.segments.sessions.unflushed_bytes()
             < self.segments.context.options.journal_retained_bytes / 8 * 7;
         self.paced && room && self.done > PACE_AHEAD_BYTES + PACE * written
     }
 
-    fn wait(&mut self) {
-        let before = self.segments.sessions.journal.written();
+    fn wait_for_appends(&mut self) {
+        let before = self.segments.sessions.journal.written_bytes();
         self.paced = match self.segments.sessions.flusher.pause(PACE_LOOK) {
-            Waited::Stopped => false,
-            Waited::Woken => true,
-            Waited::Elapsed => self.segments.sessions.journal.written() > before,
+            WaitOutcome::Stopped => false,
+            WaitOutcome::Woken => true,
+            WaitOutcome::Elapsed => self.segments.sessions.journal.written_bytes() > before,
         };
     }
 }
@@ -99,19 +99,19 @@ impl Segments {
     /// Flushes everything acknowledged; does not run the steps of erasures and redactions.
     pub(crate) fn flush_frames(&self, clean: bool, quiet: bool) -> io::Result<()> {
         let backlog = &self.sessions.backlog;
-        let idle = backlog.count_dirty() == 0 && !backlog.is_touched();
-        if idle && self.sessions.is_even() && !clean && !self.context.count_is_due() {
+        let idle = backlog.count_dirty() == 0 && !backlog.has_touched();
+        if idle && self.sessions.settled_is_current() && !clean && !self.context.is_count_due() {
             return Ok(());
         }
         self.context.check_writable()?;
         if backlog.count_dirty() > 0 {
-            self.sessions.journal.begin(&*self.sessions)?;
+            self.sessions.journal.record_start(&*self.sessions)?;
         }
         let _flushing = self.flushing.lock();
         self.context.check_writable()?;
-        let written_before = self.sessions.journal.written();
-        let place = self.sessions.journal.place();
-        if planted(Defect::RecycleBeforeFlushing) {
+        let written_before = self.sessions.journal.written_bytes();
+        let place = self.sessions.journal.visible_location();
+        if is_planted(Defect::RecycleBeforeFlushing) {
             self.sessions.journal.recycle(place.order);
         }
         let dirty = backlog.take_dirty();
@@ -119,49 +119,50 @@ impl Segments {
         let settled = self.write_sessions(&dirty).and_then(|(written, mut stuck)| {
             let written = self.sync_written(written, &mut stuck)?;
             self.record_durable(written);
-            let (place, copied) = self.place_past(&stuck, place, written_before)?;
+            let (place, copied) = self.location_to_record(&stuck, place, written_before)?;
             self.sessions.flush_to(clean && stuck.is_empty(), place)?;
             Ok((stuck, copied))
         });
-        self.sessions.reserve.note(settled.as_ref().err());
+        self.sessions.reserve.record_write(settled.as_ref().err());
         let copied = match settled {
             Ok((stuck, copied)) => {
-                self.list_again(stuck);
+                self.relist_unflushed(stuck);
                 copied
             }
             Err(error) => {
-                self.list_again(dirty);
+                self.relist_unflushed(dirty);
                 tracing::warn!(%error, "a flush failed; the journal keeps what is acknowledged");
                 return Err(error);
             }
         };
-        self.sessions.note_flushed(written_before + copied);
+        self.sessions.record_flushed(written_before + copied);
         self.unlink_retired();
-        self.seal_when_quiet(dirty, quiet)
+        self.seal_full_segments(dirty, quiet)
     }
 
     /// Lists the sessions with unflushed frames for the next flush.
-    fn list_again(&self, sessions: Vec<Arc<Session>>) {
+    fn relist_unflushed(&self, sessions: Vec<Arc<LoadedSession>>) {
         let waiting: Vec<_> =
-            sessions.into_iter().filter(|session| session.state().list()).collect();
+            sessions.into_iter().filter(|session| session.state().mark_listed()).collect();
         self.sessions.backlog.return_dirty(waiting);
     }
 
     /// Writes the unflushed frames; also returns the sessions whose segment could not be written.
     fn write_sessions(
         &self,
-        dirty: &[Arc<Session>],
-    ) -> io::Result<(Vec<WrittenSegments>, Vec<Arc<Session>>)> {
+        dirty: &[Arc<LoadedSession>],
+    ) -> io::Result<(Vec<WrittenSegments>, Vec<Arc<LoadedSession>>)> {
         let keep_open = dirty.len() <= FEW_SESSIONS_MAX;
         let sync_each = self.take_sync_each();
-        let (began, paced) = (self.sessions.journal.written(), self.context.options.background);
-        let mut hand = PacedWriter { segments: self, buffer: Vec::new(), began, done: 0, paced };
+        let (began, paced) =
+            (self.sessions.journal.written_bytes(), self.context.options.background);
+        let mut writer = PacedWriter { segments: self, buffer: Vec::new(), began, done: 0, paced };
         let (mut written, mut stuck) = (Vec::new(), Vec::new());
         for session in dirty {
-            if self.sessions.forget_frames(session) {
+            if self.sessions.drop_discarded(session) {
                 continue;
             }
-            let one = self.write_session(session, &mut hand).and_then(|one| {
+            let one = self.write_session(session, &mut writer).and_then(|one| {
                 let file = one.as_ref().and_then(|one| one.file.as_ref()).filter(|_| sync_each);
                 file.map_or(Ok(()), |file| file.sync()).map(|()| one)
             });
@@ -174,9 +175,9 @@ impl Segments {
                     }
                     written.push(one);
                 }
-                Err(error) if is_of_the_store(&error) => return Err(error),
+                Err(error) if concerns_whole_store(&error) => return Err(error),
                 Err(error) => {
-                    self.unwritable(session, &error);
+                    self.mark_unwritable(session, &error);
                     stuck.push(Arc::clone(session));
                 }
             }
@@ -187,20 +188,21 @@ impl Segments {
     /// Writes a session's unflushed frames to its segment.
     fn write_session(
         &self,
-        session: &Arc<Session>,
-        hand: &mut PacedWriter<'_>,
+        session: &Arc<LoadedSession>,
+        writer: &mut PacedWriter<'_>,
     ) -> io::Result<Option<WrittenSegments>> {
         let (mut entry, first, frames, failed, salt) = {
             let state = session.state();
             let Some(first) = state.unflushed.front() else { return Ok(None) };
             let last = state.entry.segments.last();
-            let salt = state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt(last));
+            let salt =
+                state.opened.as_ref().zip(last).and_then(|(opened, last)| opened.salt_of(last));
             let failed = state.unwritable.is_some();
             (state.entry.clone(), first.header, state.unflushed.len(), failed, salt)
         };
         let cipher = self.cipher(session).map_err(io::Error::other)?;
         let key = cipher.as_ref().map(|cipher| cipher.number());
-        let start = self.sessions.journal.start();
+        let start = self.sessions.journal.start_number();
         let active = entry.segments.last().filter(|segment| {
             let room = segment.bytes < self.context.options.segment_bytes_max;
             // A segment without an event would get the same name as the next.
@@ -225,7 +227,7 @@ impl Segments {
             }
         };
         let (new, bytes) = self.context.keys.with_encryptor(cipher.as_ref(), |encryptor| {
-            write_frames(session, frames, &*file, (salt, at), encryptor, hand)
+            write_frames(session, frames, &*file, (salt, at), encryptor, writer)
         })?;
         assert_eq!(new.len(), frames, "every frame that waits is in the index");
         let segment = SegmentEntry { base, start, sealed: false, bytes, end: entry.tail };
@@ -242,7 +244,7 @@ impl Segments {
     /// Creates a segment file, or reuses one left by a failed attempt of this start.
     fn create_segment(
         &self,
-        session: &Session,
+        session: &LoadedSession,
         first: &FrameHeader,
         start: u64,
         key: Option<KeyNumber>,
@@ -260,7 +262,7 @@ impl Segments {
             sealed: false,
             key,
         };
-        let path = self.free_name(session, header.base, start, false)?;
+        let path = self.new_segment_path(session, header.base, start, false)?;
         self.make_directory(session.hash)?;
         let file = match storage.create(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => storage.open(&path)?,
@@ -272,9 +274,9 @@ impl Segments {
 
     /// Returns the path for a new segment; fails if a segment of the session or a file to be
     /// unlinked has that path.
-    pub(crate) fn free_name(
+    pub(crate) fn new_segment_path(
         &self,
-        session: &Session,
+        session: &LoadedSession,
         base: Position,
         start: u64,
         sealed: bool,
@@ -309,7 +311,7 @@ impl Segments {
     fn sync_written(
         &self,
         written: Vec<WrittenSegments>,
-        stuck: &mut Vec<Arc<Session>>,
+        stuck: &mut Vec<Arc<LoadedSession>>,
     ) -> io::Result<Vec<WrittenSegments>> {
         if written.iter().any(|one| one.file.is_none() && !one.synced) {
             let synced = self.context.env.storage.sync_all();
@@ -334,7 +336,7 @@ impl Segments {
             match synced {
                 Ok(()) => durable.push(one),
                 Err(error) => {
-                    self.unwritable(&one.session, &error);
+                    self.mark_unwritable(&one.session, &error);
                     stuck.push(one.session);
                 }
             }
@@ -352,25 +354,25 @@ impl Segments {
             state.entry.segments.clone_from(&one.entry.segments);
             state.unwritable = None;
             if let (Some(opened), Some(file)) = (&mut state.opened, one.entry.segments.last()) {
-                opened.settled(file, &one.path, one.salt, &one.new);
+                opened.add_flushed(file, &one.path, one.salt, &one.new);
             }
             let mut settled = one.entry;
             settled.damage.clone_from(&state.entry.damage);
-            settled.use_at(state.entry.used_at());
+            settled.record_use(state.entry.used_at());
             if state.unflushed.is_empty() {
-                state.durable = Durable::Settled;
+                state.durable = EntryState::Settled;
             } else {
-                state.durable = Durable::Behind(Box::new(settled));
-                if state.list() {
+                state.durable = EntryState::Behind(Box::new(settled));
+                if state.mark_listed() {
                     again.push(Arc::clone(&one.session));
                 }
             }
             drop(locked);
             // Freeing many frames takes long, so the lock is released before.
             drop(done);
-            self.sessions.backlog.touch(&one.session);
+            self.sessions.backlog.add_touched(&one.session);
         }
-        self.sessions.touch_settled();
+        self.sessions.mark_changed_entries();
         self.sessions.backlog.return_dirty(again);
     }
 }
@@ -379,19 +381,19 @@ impl Segments {
 /// parts: appends wait for the session's lock no longer than a part takes. Returns their index and
 /// the end. Only the flush thread removes frames, so their order stays the same.
 fn write_frames(
-    session: &Session,
+    session: &LoadedSession,
     frames: usize,
     file: &dyn File,
     (salt, mut at): (u64, u64),
     encryptor: Option<Encryptor<'_>>,
-    hand: &mut PacedWriter<'_>,
+    writer: &mut PacedWriter<'_>,
 ) -> io::Result<(Vec<FrameIndex>, u64)> {
-    hand.buffer.clear();
+    writer.buffer.clear();
     let mut new = Vec::with_capacity(frames);
     while new.len() < frames {
-        let (state, part) = (session.state(), hand.buffer.len() + PART_BYTES);
+        let (state, part) = (session.state(), writer.buffer.len() + PART_BYTES);
         for held in state.unflushed.range(new.len()..frames) {
-            if hand.buffer.len() >= part {
+            if writer.buffer.len() >= part {
                 break;
             }
             let header = FrameHeader { copy_lsn: Lsn(0), ..held.header };
@@ -399,19 +401,19 @@ fn write_frames(
             if let Some(encryptor) = encryptor {
                 frame = frame.encrypt(encryptor);
             }
-            new.push(index_of(at + hand.buffer.len() as u64, &frame.header, held.first_time));
-            frame.header.write(salt, &frame.payload, &mut hand.buffer);
+            new.push(index_entry(at + writer.buffer.len() as u64, &frame.header, held.first_time));
+            frame.header.write(salt, &frame.payload, &mut writer.buffer);
         }
         drop(state);
-        if hand.buffer.len() >= WRITE_BYTES || new.len() == frames {
-            at = hand.write(file, at)?;
+        if writer.buffer.len() >= WRITE_BYTES || new.len() == frames {
+            at = writer.write(file, at)?;
         }
     }
     Ok((new, at))
 }
 
 /// Returns true if a write error is not specific to a file: space, limits, read-only file system.
-pub(crate) fn is_of_the_store(error: &io::Error) -> bool {
+pub(crate) fn concerns_whole_store(error: &io::Error) -> bool {
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     let full = matches!(
         error.kind(),

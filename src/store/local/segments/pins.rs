@@ -5,11 +5,11 @@ use crate::env::sync::Mutex;
 
 /// Running backups, whose files must not be unlinked.
 pub(crate) struct Pins {
-    state: Mutex<Pinned>,
+    state: Mutex<PinState>,
 }
 
 #[derive(Default)]
-struct Pinned {
+struct PinState {
     /// Number of immediate removals; each one invalidates earlier backups.
     taken: u64,
     /// Number of running backups that are valid.
@@ -18,7 +18,7 @@ struct Pinned {
 
 impl Pins {
     pub(crate) fn new() -> Self {
-        Self { state: Mutex::new(rank::LAST, Pinned::default()) }
+        Self { state: Mutex::new(rank::LAST, PinState::default()) }
     }
 
     /// Returns true if a valid backup is running, so that replaced files must stay.
@@ -27,7 +27,7 @@ impl Pins {
     }
 
     /// Invalidates the running backups, because bytes are being removed for good.
-    pub(crate) fn take_away(&self) {
+    pub(crate) fn invalidate(&self) {
         let mut state = self.state.lock();
         state.taken += 1;
         state.held = 0;

@@ -1,6 +1,6 @@
 //! Choice of the segments of a session that are sealed together. It must not read a file.
 
-use crate::log::{Damage, SegmentEntry};
+use crate::log::{LostRange, SegmentEntry};
 
 /// Number of segments, left by restarts, that are sealed into one regardless of their size.
 const SMALL_SEGMENTS_MAX: usize = 8;
@@ -12,7 +12,7 @@ const WORTH_BYTES: u64 = 32 << 10;
 
 /// Rule for the segments worth sealing now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Policy {
+pub(crate) struct SealingPolicy {
     /// This start. A segment sealed in it is not sealed again: the new one would get its name.
     pub(crate) start: u64,
     /// Bytes at which a segment is full.
@@ -22,15 +22,15 @@ pub(crate) struct Policy {
     pub(crate) idle: bool,
 }
 
-impl Policy {
+impl SealingPolicy {
     /// Returns adjacent segments worth sealing together: open ones up to the size of a segment and,
     /// of an idle session, preceding ones sealed in earlier starts that are not much larger, so
     /// that a session has few segments and each byte is sealed a few times at most. Excludes
     /// degraded sessions, and segments with an accepted loss, which cannot be verified.
-    pub(crate) fn run(
+    pub(crate) fn choose_run(
         &self,
         segments: &[SegmentEntry],
-        damage: &[Damage],
+        damage: &[LostRange],
     ) -> Option<Vec<SegmentEntry>> {
         if damage.iter().any(|gap| gap.accepted_at.is_none()) {
             return None;
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     /// Parses segments: `o` or `s` for open or sealed, start, KiB, and `=` for one without events.
-    fn segments(text: &str) -> Vec<SegmentEntry> {
+    fn parse_segments(text: &str) -> Vec<SegmentEntry> {
         let mut base = 0;
         let mut one = |text: &str| {
             let (kind, numbers) = text.split_at(1);
@@ -108,8 +108,8 @@ mod tests {
         text.split_whitespace().map(&mut one).collect()
     }
 
-    fn damage(places: &[(u64, bool)]) -> Vec<Damage> {
-        let one = |(at, accepted): &(u64, bool)| Damage {
+    fn damage_at(places: &[(u64, bool)]) -> Vec<LostRange> {
+        let one = |(at, accepted): &(u64, bool)| LostRange {
             from: *at,
             to: at + 1,
             reason: "torn".to_owned(),
@@ -119,17 +119,17 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(idle: bool, start: u64, text: &str, lost: &[(u64, bool)], expected: &str) {
-        let policy = Policy { start, bytes_max: 8 << 20, idle };
-        let found = policy.run(&segments(text), &damage(lost)).unwrap_or_default();
+    fn assert_run(idle: bool, start: u64, text: &str, lost: &[(u64, bool)], expected: &str) {
+        let policy = SealingPolicy { start, bytes_max: 8 << 20, idle };
+        let found = policy.choose_run(&parse_segments(text), &damage_at(lost)).unwrap_or_default();
         let shape = |one: &SegmentEntry| (one.start, one.sealed, one.bytes, one.is_empty());
         let found: Vec<_> = found.iter().map(shape).collect();
-        let wanted: Vec<_> = segments(expected).iter().map(shape).collect();
+        let wanted: Vec<_> = parse_segments(expected).iter().map(shape).collect();
         assert_eq!(found, wanted, "idle {idle}, start {start}: {text}");
     }
 
     #[test]
-    fn segments_worth_sealing_are_sealed_together() {
+    fn the_policy_chooses_adjacent_segments_worth_sealing() {
         // In start 7: the segments sealed after a flush, and those sealed in an idle session.
         for (text, settled, idle) in [
             ("", "", ""),
@@ -172,22 +172,22 @@ mod tests {
             ("o6:9000=", "", ""),
             ("o6:9= o7:9", "", "o6:9= o7:9"),
         ] {
-            check(false, 7, text, &[], settled);
-            check(true, 7, text, &[], idle);
+            assert_run(false, 7, text, &[], settled);
+            assert_run(true, 7, text, &[], idle);
         }
-        check(true, 8, "o6:9 o7:1=", &[], "o6:9 o7:1=");
+        assert_run(true, 8, "o6:9 o7:1=", &[], "o6:9 o7:1=");
     }
 
     #[test]
-    fn segments_with_lost_events_are_not_sealed() {
+    fn the_policy_excludes_segments_with_lost_events() {
         for idle in [false, true] {
             let text = "o5:9000 o6:9000 o6:9000 o6:9000 o7:9000";
-            check(idle, 7, text, &[], "o5:9000");
-            check(idle, 7, text, &[(3, false)], "");
-            check(idle, 7, text, &[(0, true)], "o6:9000");
-            check(idle, 7, text, &[(0, true), (3, true)], "");
+            assert_run(idle, 7, text, &[], "o5:9000");
+            assert_run(idle, 7, text, &[(3, false)], "");
+            assert_run(idle, 7, text, &[(0, true)], "o6:9000");
+            assert_run(idle, 7, text, &[(0, true), (3, true)], "");
         }
-        check(true, 7, "s6:9 o7:5", &[(0, true)], "");
-        check(true, 7, "s5:9 s6:9 o7:9 o7:5", &[(0, true)], "o7:9 o7:5");
+        assert_run(true, 7, "s6:9 o7:5", &[(0, true)], "");
+        assert_run(true, 7, "s5:9 s6:9 o7:9 o7:5", &[(0, true)], "o7:9 o7:5");
     }
 }

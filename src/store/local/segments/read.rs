@@ -4,30 +4,30 @@
 use std::sync::Arc;
 
 use super::super::{
-    layout::{is_of_the_file, quarantine},
+    layout::{concerns_one_file, quarantine},
     session::{
-        HeldFrame, Session, SessionState,
+        HeldFrame, LoadedSession, SessionState,
         names::SessionNames,
-        opened::{Flaw, OpenSegment, Opened, index_of, whole_frames},
+        opened::{OpenSegment, OpenedSession, UnreadableRange, index_entry, read_whole_frames},
     },
-    wait::blocking,
+    wait::run_blocking,
 };
 use super::Segments;
 use crate::{
     env::{
         File,
-        planted::{Defect, planted},
+        planted::{Defect, is_planted},
         sync::MutexGuard,
     },
     event::{Position, Range, SessionHash, Timestamp},
     log::{
         Cipher, Entry, Fault, KeyNumber, LogError, SegmentEntry,
-        reading::read_around,
+        reading::read_with_holes,
         scan::{ScanPiece, scan_file},
-        seal::Sealed,
+        seal::SealedTables,
         segment::{self, FRAMES_AT, SegmentHeader},
     },
-    store::{Gap, StoreError, StoreResult},
+    store::{SessionGap, StoreError, StoreResult},
 };
 
 /// Maximum number of bytes copied of a damaged range.
@@ -36,31 +36,31 @@ const COPY_BYTES: u64 = 64 << 10;
 impl Segments {
     /// Returns the locked state of a session visible to readers, with its files open. They are read
     /// without its lock, since the committer takes it to make frames visible.
-    pub(crate) fn opened<'a>(
+    pub(crate) fn open_visible<'a>(
         &self,
-        session: &'a Arc<Session>,
+        session: &'a Arc<LoadedSession>,
     ) -> StoreResult<MutexGuard<'a, SessionState>> {
-        let opened = self.opened_when(session, &|| session.visible().map(Some))?;
-        opened.ok_or_else(|| session.not_found())
+        let opened = self.open_when(session, &|| session.lock_visible().map(Some))?;
+        opened.ok_or_else(|| session.not_found_error())
     }
 
     /// Opens like [`Self::opened`], for the session's forks, though it may be deleted; returns
     /// `None` once it was erased, or removed because no fork needs it.
-    pub(crate) fn opened_kept<'a>(
+    pub(crate) fn open_for_forks<'a>(
         &self,
-        session: &'a Arc<Session>,
+        session: &'a Arc<LoadedSession>,
     ) -> StoreResult<Option<MutexGuard<'a, SessionState>>> {
         let stays = |state: &MutexGuard<'_, SessionState>| {
             let entry = &state.entry;
             !entry.stage.is_discarded() && !entry.stage.is_reclaimed()
-                || self.sessions.is_needed(session.hash)
+                || self.sessions.is_read_by_forks(session.hash)
         };
-        self.opened_when(session, &|| Ok(session.readable_by_forks().filter(stays)))
+        self.open_when(session, &|| Ok(session.lock_for_forks().filter(stays)))
     }
 
-    fn opened_when<'a>(
+    fn open_when<'a>(
         &self,
-        session: &'a Arc<Session>,
+        session: &'a Arc<LoadedSession>,
         enter: &dyn Fn() -> StoreResult<Option<MutexGuard<'a, SessionState>>>,
     ) -> StoreResult<Option<MutexGuard<'a, SessionState>>> {
         loop {
@@ -71,31 +71,31 @@ impl Segments {
                     return Ok(Some(state));
                 }
                 let waiting: Vec<Arc<HeldFrame>> = state.unflushed.iter().cloned().collect();
-                let cipher = self.key_of(session, &mut state)?;
+                let cipher = self.client_cipher(session, &mut state)?;
                 (state.entry.segments.clone(), waiting, cipher)
             };
-            let load = || self.load(session.hash, cipher.as_deref(), &segments, &waiting);
-            let (mut opened, flaws) = blocking(load)?;
+            let load = || self.load_tables(session.hash, cipher.as_deref(), &segments, &waiting);
+            let (mut opened, flaws) = run_blocking(load)?;
             let Some(mut state) = enter()? else { return Ok(None) };
             // Flushed, sealed or opened meanwhile: the tables read are outdated.
             let same = state.entry.segments == segments && state.unflushed.len() == waiting.len();
             if same && state.opened.is_none() {
-                opened.unread = self.note_all(session, &mut state, flaws);
+                opened.unread = self.record_flaws(session, &mut state, flaws);
                 state.opened = Some(opened);
-                self.sessions.note_opened(session);
+                self.sessions.record_opened(session);
             }
         }
     }
 
     /// Reads the tables of a session's files, and the names in its unflushed frames.
-    fn load(
+    fn load_tables(
         &self,
         session: SessionHash,
         cipher: Option<&Cipher>,
         segments: &[SegmentEntry],
         waiting: &[Arc<HeldFrame>],
-    ) -> StoreResult<(Opened, Vec<Flaw>)> {
-        let mut opened = Opened::new(self.context.env.clock.monotonic());
+    ) -> StoreResult<(OpenedSession, Vec<UnreadableRange>)> {
+        let mut opened = OpenedSession::new(self.context.env.clock.monotonic());
         let mut flaws = Vec::new();
         for file in segments {
             match self.open_segment((session, cipher), file, &mut opened.names) {
@@ -103,23 +103,23 @@ impl Segments {
                     flaws.extend(found);
                     opened.segments.push(segment);
                 }
-                Err(LogError::Io(source)) if !is_of_the_file(&source) => {
+                Err(LogError::Io(source)) if !concerns_one_file(&source) => {
                     return Err(StoreError::Io { doing: "opening a segment", source });
                 }
                 Err(error) => {
                     let range = Range::new(Position(file.base), Position(file.end));
                     let reason = format!("segment {} is unreadable: {error}", file.base);
-                    flaws.push(Flaw { range, reason, unread: error.is_unreadable() });
+                    flaws.push(UnreadableRange { range, reason, unread: error.is_unreadable() });
                 }
             }
         }
         for held in waiting {
-            let frame = held.frame();
+            let frame = held.to_frame();
             if let Ok(records) = frame.records() {
                 opened.names.add(held.header.first_position, &records);
             }
         }
-        if planted(Defect::DropIdempotency) {
+        if is_planted(Defect::DropIdempotency) {
             opened.names = SessionNames::default();
         }
         Ok((opened, flaws))
@@ -130,7 +130,7 @@ impl Segments {
         (session, cipher): (SessionHash, Option<&Cipher>),
         entry: &SegmentEntry,
         names: &mut SessionNames,
-    ) -> Result<(OpenSegment, Vec<Flaw>), LogError> {
+    ) -> Result<(OpenSegment, Vec<UnreadableRange>), LogError> {
         let path = segment::path(session, Position(entry.base), entry.start, entry.sealed);
         let file = self.context.env.storage.open_read(&path)?;
         let header = SegmentHeader::read(&*file)?;
@@ -155,7 +155,7 @@ impl Segments {
         };
         let mut tables = None;
         if entry.sealed {
-            match sealed_tables(&*file, &header, entry, names, cipher) {
+            match read_sealed_tables(&*file, &header, entry, names, cipher) {
                 Ok(sealed) => {
                     segment.index.clone_from(&sealed.index);
                     segment.sealed = Some(sealed);
@@ -166,7 +166,7 @@ impl Segments {
                 Err(error) => return Err(error),
             }
         }
-        let beyond = planted(Defect::BelieveBeyondSettled);
+        let beyond = is_planted(Defect::BelieveBeyondSettled);
         let end = if beyond { file.len()? } else { entry.bytes };
         let file = (&*file, end, tables);
         let flaws = self.index_segment(&mut segment, (session, cipher), file, names)?;
@@ -181,7 +181,7 @@ impl Segments {
         (session, cipher): (SessionHash, Option<&Cipher>),
         (file, end, tables): (&dyn File, u64, Option<Fault>),
         names: &mut SessionNames,
-    ) -> Result<Vec<Flaw>, LogError> {
+    ) -> Result<Vec<UnreadableRange>, LogError> {
         let mut flaws = Vec::new();
         let mut expected = Position(segment.file.base);
         let mut wrong = None;
@@ -191,12 +191,12 @@ impl Segments {
             let unread = fault == Fault::Unreadable;
             if !unread {
                 let start = at.max(FRAMES_AT);
-                let copy = read_around(file, start, end.min(start.saturating_add(COPY_BYTES)));
+                let copy = read_with_holes(file, start, end.min(start.saturating_add(COPY_BYTES)));
                 let copy = copy.map(|copy| copy.bytes).unwrap_or_default();
                 let name = format!("{session}-{}-{at}.damaged", segment.file.base);
                 quarantine(&self.context.env, &name, &copy, &reason);
             }
-            flaws.push(Flaw { range: Range::new(from, to), reason, unread });
+            flaws.push(UnreadableRange { range: Range::new(from, to), reason, unread });
         };
         let found = scan_file(file, segment.salt, FRAMES_AT, end)?;
         for piece in found.pieces {
@@ -225,7 +225,7 @@ impl Segments {
             names.add(header.first_position, &records);
             let first_time =
                 records.first().map_or(Timestamp(0), |(_, first)| first.processed_at());
-            segment.index.push(index_of(byte_offset, &header, first_time));
+            segment.index.push(index_entry(byte_offset, &header, first_time));
             expected = header.range().to;
         }
         let end = Position(segment.file.end);
@@ -238,97 +238,97 @@ impl Segments {
     }
 
     /// Returns the cipher of a session; `None` in a plaintext store.
-    pub(crate) fn cipher(&self, session: &Session) -> Result<Option<Arc<Cipher>>, LogError> {
-        self.cipher_in(&mut session.state())
+    pub(crate) fn cipher(&self, session: &LoadedSession) -> Result<Option<Arc<Cipher>>, LogError> {
+        self.locked_cipher(&mut session.state())
     }
 
     /// Returns [`Self::cipher`] for a caller with the session's lock; reads `keys/` on first use.
-    pub(crate) fn cipher_in(
+    pub(crate) fn locked_cipher(
         &self,
         state: &mut SessionState,
     ) -> Result<Option<Arc<Cipher>>, LogError> {
-        if self.context.keys.own().is_none() {
+        if self.context.keys.store_cipher().is_none() {
             return Ok(None);
         }
         if state.cipher.is_none() {
             let (number, tenant) = (KeyNumber(state.entry.key), state.entry.tenant.as_str());
-            state.cipher = Some(self.context.keys.cipher_of(number, tenant)?);
+            state.cipher = Some(self.context.keys.tenant_cipher(number, tenant)?);
         }
         Ok(state.cipher.clone())
     }
 
-    /// Returns [`Self::cipher_in`] for a client: a session whose key is gone is damaged.
-    pub(crate) fn key_of(
+    /// Returns [`Self::locked_cipher`] for a client: a session whose key is gone is damaged.
+    pub(crate) fn client_cipher(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         state: &mut SessionState,
     ) -> StoreResult<Option<Arc<Cipher>>> {
-        match self.cipher_in(state) {
+        match self.locked_cipher(state) {
             Ok(cipher) => Ok(cipher),
             Err(error) if error.is_unreadable() => {
-                Err(session.damaged_with(state, vec![without_key(&state.entry, &error)]))
+                Err(session.damage_error_with(state, vec![missing_key_gap(&state.entry, &error)]))
             }
             Err(LogError::Io(source)) => Err(StoreError::Io { doing: "reading its key", source }),
             Err(LogError::Fault { fault, .. }) => {
                 let range = Range::new(Position::ZERO, Position(state.entry.tail));
-                self.note(session, state, range, &fault.to_string());
-                Err(session.damaged(state))
+                self.record_damage(session, state, range, &fault.to_string());
+                Err(session.damage_error(state))
             }
         }
     }
 
     /// Records flaws as damage, except unreadable ranges: returns those of them that no operator
     /// accepted. They are reported and not recorded, since a later read may succeed.
-    pub(crate) fn note_all(
+    pub(crate) fn record_flaws(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         state: &mut SessionState,
-        flaws: Vec<Flaw>,
-    ) -> Vec<Gap> {
+        flaws: Vec<UnreadableRange>,
+    ) -> Vec<SessionGap> {
         let (unread, wrong): (Vec<_>, Vec<_>) = flaws.into_iter().partition(|flaw| flaw.unread);
         for flaw in wrong {
-            self.note(session, state, flaw.range, &flaw.reason);
+            self.record_damage(session, state, flaw.range, &flaw.reason);
         }
-        state.unknown(unread.into_iter().map(Flaw::gap).collect())
+        state.gaps_not_in_entry(unread.into_iter().map(UnreadableRange::into_gap).collect())
     }
 
     /// Records damage of a session, and schedules its flush if it is new.
-    pub(crate) fn note(
+    pub(crate) fn record_damage(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         state: &mut SessionState,
         range: Range,
         reason: &str,
     ) {
-        if state.damage(range, reason) {
+        if state.add_damage(range, reason) {
             tracing::error!(session = %session.hash, %range, reason, "acknowledged bytes are damaged");
-            self.sessions.backlog.touch(session);
+            self.sessions.backlog.add_touched(session);
         }
     }
 }
 
 /// Returns the gap of a session whose key is readable in neither file.
-pub(crate) fn without_key(entry: &Entry, error: &LogError) -> Gap {
+pub(crate) fn missing_key_gap(entry: &Entry, error: &LogError) -> SessionGap {
     let reason = format!(
         "its key cannot be read in either file of keys/ ({error}): it is whole once one of them \
          reads again; else bring keys/ back from a backup"
     );
     let range = Range::new(Position::ZERO, Position(entry.tail));
-    Gap { range, reason, accepted_at: None }
+    SessionGap { range, reason, accepted_at: None }
 }
 
 /// Reads the tables of a sealed segment; without a table of ids, adds the names in its one block.
-fn sealed_tables(
+fn read_sealed_tables(
     file: &dyn File,
     header: &SegmentHeader,
     entry: &SegmentEntry,
     names: &mut SessionNames,
     cipher: Option<&Cipher>,
-) -> Result<Sealed, LogError> {
-    let sealed = Sealed::read(file, header, entry.bytes, cipher)?;
-    if sealed.nameless {
+) -> Result<SealedTables, LogError> {
+    let sealed = SealedTables::read(file, header, entry.bytes, cipher)?;
+    if sealed.without_ids {
         let wrong = |fault| LogError::Fault { byte_offset: FRAMES_AT, fault };
-        for frame in whole_frames(file, header, entry, cipher)? {
+        for frame in read_whole_frames(file, header, entry, cipher)? {
             names.add(frame.header.first_position, &frame.records().map_err(wrong)?);
         }
     }

@@ -8,7 +8,7 @@ use std::{
 use bytes::Bytes;
 use quick_cache::{OptionsBuilder, Weighter, sync::Cache};
 
-use super::super::session::opened::read_frame;
+use super::super::session::opened::decode_frame;
 use crate::{
     event::{Event, Position, Range, SessionHash},
     log::{Cipher, Fault, segment::FrameIndex},
@@ -27,13 +27,13 @@ const SALT_BYTES: usize = 16;
 /// Start of a group: the salt of its file, unique to one use of one file, and the byte offset.
 /// Those bytes are never rewritten, so a group can only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct GroupPlace {
+pub(crate) struct GroupKey {
     pub(crate) salt: u64,
     pub(crate) byte_offset: u64,
 }
 
 /// Decoded events of adjacent frames of a segment.
-pub(crate) struct Group {
+pub(crate) struct FrameGroup {
     pub(crate) events: Vec<Event>,
     /// Number of frames.
     pub(crate) frames: usize,
@@ -41,7 +41,7 @@ pub(crate) struct Group {
     bytes: usize,
 }
 
-impl Group {
+impl FrameGroup {
     /// Decodes the events of `frames` from the bytes of the file, which start with the first frame.
     ///
     /// # Errors
@@ -59,9 +59,9 @@ impl Group {
         let events = Vec::with_capacity(count.min(bytes.len() / SALT_BYTES));
         let mut group = Self { events, frames: frames.len(), bytes: bytes.len() };
         for index in frames {
-            let frame = read_frame(session, salt, index, from, bytes)?;
+            let frame = decode_frame(session, salt, index, from, bytes)?;
             let before = group.events.len();
-            frame.events(everything, &mut group.events)?;
+            frame.append_events(everything, &mut group.events)?;
             if frame.header.compressed || session.1.is_some() {
                 let new = group.events.iter().skip(before);
                 group.bytes += new.map(|event| event.body.len()).sum::<usize>();
@@ -72,17 +72,17 @@ impl Group {
 }
 
 #[derive(Clone)]
-struct Weight;
+struct GroupWeigher;
 
-impl Weighter<GroupPlace, Arc<Group>> for Weight {
-    fn weight(&self, _: &GroupPlace, group: &Arc<Group>) -> u64 {
+impl Weighter<GroupKey, Arc<FrameGroup>> for GroupWeigher {
+    fn weight(&self, _: &GroupKey, group: &Arc<FrameGroup>) -> u64 {
         (group.bytes + group.events.len() * EVENT_BYTES) as u64
     }
 }
 
 /// Cache of recently read groups.
 pub(crate) struct ReadCache(
-    Cache<GroupPlace, Arc<Group>, Weight, BuildHasherDefault<DefaultHasher>>,
+    Cache<GroupKey, Arc<FrameGroup>, GroupWeigher, BuildHasherDefault<DefaultHasher>>,
 );
 
 impl ReadCache {
@@ -95,11 +95,11 @@ impl ReadCache {
             .build()
             .expect("both capacities are said");
         let (hasher, lifecycle) = (BuildHasherDefault::default(), Default::default());
-        Self(Cache::with_options(options, Weight, hasher, lifecycle))
+        Self(Cache::with_options(options, GroupWeigher, hasher, lifecycle))
     }
 
     /// Returns the group that starts at a location, if it has at least `frames` frames.
-    pub(crate) fn get(&self, place: GroupPlace, frames: usize) -> Option<Arc<Group>> {
+    pub(crate) fn get(&self, place: GroupKey, frames: usize) -> Option<Arc<FrameGroup>> {
         self.0.get(&place).filter(|group| group.frames >= frames)
     }
 
@@ -108,8 +108,7 @@ impl ReadCache {
         self.0.clear();
     }
 
-    /// Inserts a group.
-    pub(crate) fn insert(&self, place: GroupPlace, group: &Arc<Group>) {
+    pub(crate) fn insert(&self, place: GroupKey, group: &Arc<FrameGroup>) {
         self.0.insert(place, Arc::clone(group));
     }
 }

@@ -7,32 +7,35 @@ use std::{io, ops, sync::Arc};
 use bytes::Bytes;
 
 use super::super::{
-    layout::is_of_the_file,
+    layout::concerns_one_file,
     session::{
-        HeldFrame, Session, SessionState,
-        opened::{Flaw, OpenSegment, read_frame},
+        HeldFrame, LoadedSession, SessionState,
+        opened::{OpenSegment, UnreadableRange, decode_frame},
     },
-    wait::blocking,
+    wait::run_blocking,
 };
 use super::{
     Segments,
     ancestry::{WrittenPart, erased_gap},
-    read_cache::{Group, GroupPlace},
+    read_cache::{FrameGroup, GroupKey},
 };
 use crate::{
     env::{
-        planted::{Defect, planted},
+        is_unreadable,
+        planted::{Defect, is_planted},
         sync::atomic::Ordering,
-        unreadable,
     },
     event::{Event, Position, Range, SessionHash, Timestamp},
     log::{
         Cipher, Fault, Frame, REDACTED,
         journal::read_cached,
-        reading::{Reading, read_around},
+        reading::{FileReading, read_with_holes},
         segment::FrameIndex,
     },
-    store::{Fill, Gap, Read, Slice, StoreError, StoreResult, rules::entry::is_redacted},
+    store::{
+        FillDirection, ReadRequest, SessionGap, Slice, StoreError, StoreResult,
+        rules::entry::is_redacted,
+    },
 };
 
 /// Size of the parts of an open segment: frames that start in the same part are read together.
@@ -47,7 +50,7 @@ enum EventSource {
     /// An unflushed frame.
     Memory(Arc<HeldFrame>),
     /// A cached group of frames.
-    Cache(Arc<Group>),
+    Cache(Arc<FrameGroup>),
     /// Groups of frames of a segment. `keep` is true if they may be cached.
     File { path: String, salt: u64, groups: Vec<Vec<FrameIndex>>, keep: bool },
 }
@@ -55,14 +58,14 @@ enum EventSource {
 /// Missing positions among those that one session wrote.
 enum MissingPositions {
     /// Damaged ranges, or none.
-    Gaps(Vec<Gap>),
+    Gaps(Vec<SessionGap>),
     /// All of them: the session was erased.
     Erased,
 }
 
 impl EventSource {
     /// Returns the number of bytes to be read and decoded.
-    fn work(&self) -> u64 {
+    fn bytes_to_read(&self) -> u64 {
         match self {
             Self::Memory(_) | Self::Cache(_) => 0,
             Self::File { groups, .. } => {
@@ -75,10 +78,14 @@ impl EventSource {
 impl Segments {
     /// Returns a slice of a session. If a segment is replaced during the read, the slice is read
     /// again from the current segments.
-    pub(crate) fn slice(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Slice> {
+    pub(crate) fn read_slice(
+        &self,
+        session: &Arc<LoadedSession>,
+        read: &ReadRequest,
+    ) -> StoreResult<Slice> {
         const TRIES: usize = 8;
         for _ in 0..TRIES {
-            if let Some(slice) = self.slice_once(session, read)? {
+            if let Some(slice) = self.try_read_slice(session, read)? {
                 return Ok(slice);
             }
         }
@@ -86,20 +93,24 @@ impl Segments {
         Err(StoreError::Io { doing: "reading a session", source })
     }
 
-    fn slice_once(&self, session: &Arc<Session>, read: &Read) -> StoreResult<Option<Slice>> {
-        let tail = Position(session.visible()?.entry.tail);
+    fn try_read_slice(
+        &self,
+        session: &Arc<LoadedSession>,
+        read: &ReadRequest,
+    ) -> StoreResult<Option<Slice>> {
+        let tail = Position(session.lock_visible()?.entry.tail);
         let range = Range::new(read.range.from.min(tail), read.range.to.min(tail));
-        let mut parts = self.parts(session, range);
-        if read.fill == Fill::Forward {
+        let mut parts = self.split_by_writer(session, range);
+        if read.fill == FillDirection::Forward {
             parts.reverse();
         }
-        let mut taken = Taken::new(range, read);
+        let mut taken = SliceBuilder::new(range, read);
         let mut all = Vec::new();
         for WrittenPart { writer, range } in parts {
             taken.range = range;
             let gaps = match &writer {
                 Some(writer) => {
-                    let found = self.take_part(writer, read, &mut taken)?;
+                    let found = self.read_events_written_by(writer, read, &mut taken)?;
                     if !Arc::ptr_eq(writer, session) {
                         // No other caller may open the writer again to retry the unreadable bytes.
                         writer.state().close_unread();
@@ -109,7 +120,11 @@ impl Segments {
                 // The lost records name no session: the creation of the writer may be among them.
                 None if self.context.frozen.load(Ordering::Acquire) => {
                     let reason = "the session that wrote it is lost".to_owned();
-                    Some(MissingPositions::Gaps(vec![Gap { range, reason, accepted_at: None }]))
+                    Some(MissingPositions::Gaps(vec![SessionGap {
+                        range,
+                        reason,
+                        accepted_at: None,
+                    }]))
                 }
                 None => Some(MissingPositions::Erased),
             };
@@ -119,8 +134,8 @@ impl Segments {
                 Some(MissingPositions::Erased) if read.allow_gaps => all.push(erased_gap(range)),
                 Some(MissingPositions::Erased) => {
                     // The session may have been removed together with its parent.
-                    drop(session.visible()?);
-                    return Err(Self::prefix_erased(session, range));
+                    drop(session.lock_visible()?);
+                    return Err(Self::prefix_erased_error(session, range));
                 }
             }
             if taken.full {
@@ -130,22 +145,26 @@ impl Segments {
         let mut events = taken.events;
         events.sort_by_key(|event| event.position);
         let covered = match (taken.full, read.fill, events.first(), events.last()) {
-            (true, Fill::Forward, _, Some(last)) => Range::new(range.from, last.position.plus(1)),
-            (true, Fill::Backward, Some(first), _) => Range::new(first.position, range.to),
+            (true, FillDirection::Forward, _, Some(last)) => {
+                Range::new(range.from, last.position.plus(1))
+            }
+            (true, FillDirection::Backward, Some(first), _) => Range::new(first.position, range.to),
             _ => range,
         };
-        debug_assert!(range.holds(covered), "a slice covers what was asked for");
+        debug_assert!(range.contains_range(covered), "a slice covers what was asked for");
         assert!(events.len() <= read.events_max, "a slice keeps its bound");
-        let mut gaps: Vec<Gap> = all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
+        let mut gaps: Vec<SessionGap> =
+            all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
         gaps.sort_by_key(|gap| gap.range.from);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
             // The error lists all gaps of the session, and inherited gaps of this range.
             let mut state = session.state();
             let known = state.gaps();
             // Gaps from its files are listed in full, regardless of the range.
-            let is_known = |gap: &Gap| known.iter().any(|one| one.range.holds(gap.range));
+            let is_known =
+                |gap: &SessionGap| known.iter().any(|one| one.range.contains_range(gap.range));
             gaps.retain(|gap| !is_known(gap));
-            let error = session.damaged_with(&state, gaps);
+            let error = session.damage_error_with(&state, gaps);
             // The next caller retries the unreadable bytes.
             state.close_unread();
             return Err(error);
@@ -155,16 +174,16 @@ impl Segments {
 
     /// Collects the events of the range that one session wrote; returns the missing positions, or
     /// `None` if a segment was replaced during the read.
-    fn take_part(
+    fn read_events_written_by(
         &self,
-        session: &Arc<Session>,
-        read: &Read,
-        taken: &mut Taken<'_>,
+        session: &Arc<LoadedSession>,
+        read: &ReadRequest,
+        taken: &mut SliceBuilder<'_>,
     ) -> StoreResult<Option<MissingPositions>> {
         let range = taken.range;
         let first = taken.events.len();
         let (sources, known, segments, cipher, redacted) = {
-            let opened = match self.opened_kept(session) {
+            let opened = match self.open_for_forks(session) {
                 // Its key is gone: a fork that reads it loses only these positions.
                 Err(StoreError::SessionDamaged { gaps, .. }) => {
                     let gaps = gaps.into_iter().filter_map(|gap| clip(gap, range));
@@ -173,18 +192,18 @@ impl Segments {
                 opened => opened?,
             };
             let Some(mut state) = opened else { return Ok(Some(MissingPositions::Erased)) };
-            let cipher = self.key_of(session, &mut state)?;
+            let cipher = self.client_cipher(session, &mut state)?;
             let left = read.events_max.saturating_sub(taken.events.len());
-            let sources = self.sources(&state, range, read.fill, left);
+            let sources = self.list_sources(&state, range, read.fill, left);
             let redacted = state.entry.redacted.clone();
-            taken.given_up = state.given_up();
+            taken.given_up = state.accepted_losses();
             (sources, state.gaps(), state.entry.segments.clone(), cipher, redacted)
         };
         let mut found = Vec::new();
         for source in sources {
-            let large = source.work() > WORK_BYTES;
-            let take = || self.take((session, cipher.as_deref()), source, taken);
-            found.extend(if large { blocking(take) } else { take() }?);
+            let large = source.bytes_to_read() > WORK_BYTES;
+            let take = || self.read_source((session, cipher.as_deref()), source, taken);
+            found.extend(if large { run_blocking(take) } else { take() }?);
             if taken.full {
                 break;
             }
@@ -192,7 +211,7 @@ impl Segments {
         // Regardless of the bodies in files or memory.
         let mine = taken.events.iter_mut().skip(first).filter(|_| !redacted.is_empty());
         let gone = mine.filter(|event| is_redacted(&redacted, event.position));
-        let gone = gone.filter(|_| !planted(Defect::ServeRedacted));
+        let gone = gone.filter(|_| !is_planted(Defect::ServeRedacted));
         gone.for_each(|event| event.body = Bytes::from_static(REDACTED));
         if found.is_empty() {
             return Ok(Some(MissingPositions::Gaps(
@@ -203,18 +222,18 @@ impl Segments {
         if state.entry.segments != segments || state.entry.stage.is_erased() {
             return Ok(None);
         }
-        let unread = self.note_all(session, &mut state, found);
+        let unread = self.record_flaws(session, &mut state, found);
         let gaps = state.gaps().into_iter().chain(unread).filter_map(|gap| clip(gap, range));
         Ok(Some(MissingPositions::Gaps(gaps.collect())))
     }
 
     /// Returns the sources of the range's events in the order of the read, up to one event more
     /// than it may return, so that a truncated slice is detected.
-    fn sources(
+    fn list_sources(
         &self,
         state: &SessionState,
         range: Range,
-        fill: Fill,
+        fill: FillDirection,
         events_max: usize,
     ) -> Vec<EventSource> {
         let mut budget = (events_max as u64).saturating_add(1);
@@ -223,13 +242,13 @@ impl Segments {
         // Accepted losses stay lost, even if memory has the events.
         let keep = state.entry.damage.is_empty();
         match fill {
-            Fill::Forward => {
+            FillDirection::Forward => {
                 for segment in segments {
                     self.add_from_segment(segment, range, fill, keep, &mut budget, &mut sources);
                 }
                 add_from_memory(state, range, fill, &mut budget, &mut sources);
             }
-            Fill::Backward => {
+            FillDirection::Backward => {
                 add_from_memory(state, range, fill, &mut budget, &mut sources);
                 for segment in segments.iter().rev() {
                     self.add_from_segment(segment, range, fill, keep, &mut budget, &mut sources);
@@ -243,7 +262,7 @@ impl Segments {
         &self,
         segment: &OpenSegment,
         range: Range,
-        fill: Fill,
+        fill: FillDirection,
         keep: bool,
         budget: &mut u64,
         sources: &mut Vec<EventSource>,
@@ -253,22 +272,22 @@ impl Segments {
             let (path, salt) = (segment.path.clone(), segment.salt);
             EventSource::File { path, salt, groups: missing, keep }
         };
-        let mut from = segment.index.partition_point(|frame| frame.end() <= range.from);
+        let mut from = segment.index.partition_point(|frame| frame.end_position() <= range.from);
         let mut to = segment.index.partition_point(|frame| frame.first_position < range.to);
         while from < to && *budget > 0 {
             let group = match fill {
-                Fill::Forward => group(segment, from),
-                Fill::Backward => group(segment, to - 1),
+                FillDirection::Forward => group_at(segment, from),
+                FillDirection::Backward => group_at(segment, to - 1),
             };
             (from, to) = match fill {
-                Fill::Forward => (group.end, to),
-                Fill::Backward => (from, group.start),
+                FillDirection::Forward => (group.end, to),
+                FillDirection::Backward => (from, group.start),
             };
             let frames = segment.index.get(group).unwrap_or_default();
             let events = overlap(covered_range(frames), range);
             let Some(first) = frames.first().filter(|_| events > 0) else { continue };
             *budget = budget.saturating_sub(events);
-            let place = GroupPlace { salt: segment.salt, byte_offset: first.byte_offset };
+            let place = GroupKey { salt: segment.salt, byte_offset: first.byte_offset };
             match self.read_cache.get(place, frames.len()).filter(|_| keep) {
                 None => missing.push(frames.to_vec()),
                 Some(read_cache) => {
@@ -284,32 +303,32 @@ impl Segments {
         }
     }
 
-    fn take(
+    fn read_source(
         &self,
-        (session, cipher): (&Session, Option<&Cipher>),
+        (session, cipher): (&LoadedSession, Option<&Cipher>),
         source: EventSource,
-        taken: &mut Taken<'_>,
-    ) -> StoreResult<Vec<Flaw>> {
+        taken: &mut SliceBuilder<'_>,
+    ) -> StoreResult<Vec<UnreadableRange>> {
         let mut flaws = Vec::new();
         match source {
             EventSource::Memory(held) => {
-                let frame = held.frame();
-                if let Err(fault) = taken.frame(&frame) {
+                let frame = held.to_frame();
+                if let Err(fault) = taken.push_frame(&frame) {
                     let (range, reason) = (frame.header.range(), fault.to_string());
-                    flaws.push(Flaw { range, reason, unread: false });
+                    flaws.push(UnreadableRange { range, reason, unread: false });
                 }
             }
-            EventSource::Cache(group) => taken.events(&group.events),
+            EventSource::Cache(group) => taken.push_events(&group.events),
             EventSource::File { path, salt, groups, keep } => {
                 let file = match self.context.env.storage.open_read(&path) {
                     Ok(file) => file,
-                    Err(source) if is_of_the_file(&source) => {
-                        let unread = unreadable(&source);
+                    Err(source) if concerns_one_file(&source) => {
+                        let unread = is_unreadable(&source);
                         let reason = match unread {
                             true => format!("{path} cannot be opened: {source}"),
                             false => format!("{path} is missing"),
                         };
-                        let flaw = |frames: &Vec<FrameIndex>| Flaw {
+                        let flaw = |frames: &Vec<FrameIndex>| UnreadableRange {
                             range: covered_range(frames),
                             reason: reason.clone(),
                             unread,
@@ -322,25 +341,28 @@ impl Segments {
                 };
                 for frames in groups {
                     let from = frames.first().map_or(0, |frame| frame.byte_offset);
-                    let to = frames.last().map_or(from, FrameIndex::behind);
+                    let to = frames.last().map_or(from, FrameIndex::next_offset);
                     // Reading from the page cache is cheaper than moving to a blocking thread.
                     let cached = read_cached(&*file, from, to);
-                    let cached = cached.map(|bytes| Ok(Reading { bytes, ..Reading::default() }));
-                    let read = cached.unwrap_or_else(|| blocking(|| read_around(&*file, from, to)));
+                    let cached =
+                        cached.map(|bytes| Ok(FileReading { bytes, ..FileReading::default() }));
+                    let read = cached
+                        .unwrap_or_else(|| run_blocking(|| read_with_holes(&*file, from, to)));
                     let read = read.map_err(|error| {
                         let source = error.into();
                         StoreError::Io { doing: "reading a segment", source }
                     })?;
-                    let group = Group::decode((session.hash, cipher), salt, &frames, &read.bytes);
+                    let group =
+                        FrameGroup::decode((session.hash, cipher), salt, &frames, &read.bytes);
                     if let Ok(group) = group {
                         let group = Arc::new(group);
                         if keep {
-                            self.read_cache.insert(GroupPlace { salt, byte_offset: from }, &group);
+                            self.read_cache.insert(GroupKey { salt, byte_offset: from }, &group);
                         }
-                        taken.events(&group.events);
+                        taken.push_events(&group.events);
                     } else {
                         let place = (path.as_str(), salt);
-                        flaws.extend(taken.take_whole(
+                        flaws.extend(taken.push_whole_frames(
                             (session.hash, cipher),
                             place,
                             &frames,
@@ -359,20 +381,20 @@ impl Segments {
     /// Returns the position of the first event processed at or after `time`.
     pub(crate) fn find_time(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         time: Timestamp,
     ) -> StoreResult<Position> {
-        let (mut at, tail) = self.search_from(session, time)?;
+        let (mut at, tail) = self.search_start(session, time)?;
         while at < tail {
             let range = Range::new(at, tail);
-            let read = Read {
+            let read = ReadRequest {
                 range,
                 events_max: 256,
                 bytes_max: SEARCH_BYTES,
-                fill: Fill::Forward,
+                fill: FillDirection::Forward,
                 allow_gaps: true,
             };
-            let slice = self.slice(session, &read)?;
+            let slice = self.read_slice(session, &read)?;
             if let Some(event) = slice.events.iter().find(|event| event.processed_at >= time) {
                 return Ok(event.position);
             }
@@ -386,7 +408,7 @@ impl Segments {
 fn add_from_memory(
     state: &SessionState,
     range: Range,
-    fill: Fill,
+    fill: FillDirection,
     budget: &mut u64,
     sources: &mut Vec<EventSource>,
 ) {
@@ -395,8 +417,8 @@ fn add_from_memory(
     let mut held = state.unflushed.range(skip..end.max(skip));
     while *budget > 0 {
         let next = match fill {
-            Fill::Forward => held.next(),
-            Fill::Backward => held.next_back(),
+            FillDirection::Forward => held.next(),
+            FillDirection::Backward => held.next_back(),
         };
         let Some(held) = next else { return };
         let events = overlap(held.header.range(), range);
@@ -409,7 +431,7 @@ fn add_from_memory(
 
 /// Returns the frames that are read together with the one at `at`. A block is opened alone, and so
 /// is a large frame.
-fn group(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
+fn group_at(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     let index = &segment.index;
     let large = |frame: &FrameIndex| u64::from(frame.stride) > GROUP_BYTES;
     let part = |frame: &FrameIndex| frame.byte_offset / GROUP_BYTES;
@@ -433,9 +455,9 @@ fn overlap(one: Range, other: Range) -> u64 {
 }
 
 /// Collector of the events of a slice.
-struct Taken<'a> {
+struct SliceBuilder<'a> {
     range: Range,
-    read: &'a Read,
+    read: &'a ReadRequest,
     events: Vec<Event>,
     /// Buffer for the events of one frame.
     frame: Vec<Event>,
@@ -446,8 +468,8 @@ struct Taken<'a> {
     full: bool,
 }
 
-impl<'a> Taken<'a> {
-    fn new(range: Range, read: &'a Read) -> Self {
+impl<'a> SliceBuilder<'a> {
+    fn new(range: Range, read: &'a ReadRequest) -> Self {
         // Capacity for most slices; it grows for longer ones.
         let count = range.len().min(read.events_max as u64).min(128) as usize;
         let events = Vec::with_capacity(count);
@@ -456,35 +478,35 @@ impl<'a> Taken<'a> {
     }
 
     /// Adds the events in the range, from events in ascending order.
-    fn events(&mut self, events: &[Event]) {
+    fn push_events(&mut self, events: &[Event]) {
         let from = events.partition_point(|event| event.position < self.range.from);
         let to = events.partition_point(|event| event.position < self.range.to);
         let wanted = events.get(from..to).unwrap_or_default();
         let fill = self.read.fill;
         let mut take = |event: &Event| {
-            if self.is_given_up(event) {
+            if self.is_accepted_loss(event) {
                 return true;
             }
-            let fits = self.has_room(event);
+            let fits = self.try_reserve(event);
             fits.then(|| self.events.push(event.clone())).is_some()
         };
         match fill {
-            Fill::Forward => wanted.iter().all(&mut take),
-            Fill::Backward => wanted.iter().rev().all(&mut take),
+            FillDirection::Forward => wanted.iter().all(&mut take),
+            FillDirection::Backward => wanted.iter().rev().all(&mut take),
         };
     }
 
     /// Adds the events in the range from a frame.
-    fn frame(&mut self, frame: &Frame) -> Result<(), Fault> {
+    fn push_frame(&mut self, frame: &Frame) -> Result<(), Fault> {
         let mut events = std::mem::take(&mut self.frame);
         events.clear();
-        frame.events(self.range, &mut events)?;
-        if self.read.fill == Fill::Backward {
+        frame.append_events(self.range, &mut events)?;
+        if self.read.fill == FillDirection::Backward {
             events.reverse();
         }
-        events.retain(|event| !self.is_given_up(event));
+        events.retain(|event| !self.is_accepted_loss(event));
         for event in events.drain(..) {
-            if !self.has_room(&event) {
+            if !self.try_reserve(&event) {
                 break;
             }
             self.events.push(event);
@@ -493,12 +515,12 @@ impl<'a> Taken<'a> {
         Ok(())
     }
 
-    fn is_given_up(&self, event: &Event) -> bool {
+    fn is_accepted_loss(&self, event: &Event) -> bool {
         self.given_up.iter().any(|range| range.contains(event.position))
     }
 
     /// Returns true if an event fits; the first one that does not ends the slice.
-    fn has_room(&mut self, event: &Event) -> bool {
+    fn try_reserve(&mut self, event: &Event) -> bool {
         let bytes = self.bytes + event.body.len();
         let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
         self.full = self.events.len() >= self.read.events_max || !fits;
@@ -509,32 +531,32 @@ impl<'a> Taken<'a> {
     }
 
     /// Adds the events of the whole ones of these frames; returns the flaws of the others.
-    fn take_whole(
+    fn push_whole_frames(
         &mut self,
         session: (SessionHash, Option<&Cipher>),
         (path, salt): (&str, u64),
         frames: &[FrameIndex],
-        read: &Reading,
-    ) -> Vec<Flaw> {
+        read: &FileReading,
+    ) -> Vec<UnreadableRange> {
         let (mut flaws, fill) = (Vec::new(), self.read.fill);
         let from = frames.first().map_or(0, |frame| frame.byte_offset);
         let mut take = |index: &FrameIndex| {
-            let range = Range::new(index.first_position, index.end());
+            let range = Range::new(index.first_position, index.end_position());
             if overlap(range, self.range) == 0 {
                 return true;
             }
-            let frame = read_frame(session, salt, index, from, &read.bytes);
-            if let Err(fault) = frame.and_then(|frame| self.frame(&frame)) {
-                let unread = read.holes.touch(index.byte_offset, index.behind());
+            let frame = decode_frame(session, salt, index, from, &read.bytes);
+            if let Err(fault) = frame.and_then(|frame| self.push_frame(&frame)) {
+                let unread = read.holes.overlaps(index.byte_offset, index.next_offset());
                 let fault = if unread { Fault::Unreadable } else { fault };
                 let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
-                flaws.push(Flaw { range, reason, unread });
+                flaws.push(UnreadableRange { range, reason, unread });
             }
             !self.full
         };
         match fill {
-            Fill::Forward => frames.iter().all(&mut take),
-            Fill::Backward => frames.iter().rev().all(&mut take),
+            FillDirection::Forward => frames.iter().all(&mut take),
+            FillDirection::Backward => frames.iter().rev().all(&mut take),
         };
         flaws
     }
@@ -542,12 +564,12 @@ impl<'a> Taken<'a> {
 
 fn covered_range(frames: &[FrameIndex]) -> Range {
     let from = frames.first().map(|frame| frame.first_position).unwrap_or_default();
-    Range::new(from, frames.last().map_or(from, FrameIndex::end))
+    Range::new(from, frames.last().map_or(from, FrameIndex::end_position))
 }
 
 /// Returns the part of a gap that is in a range.
-fn clip(gap: Gap, range: Range) -> Option<Gap> {
+fn clip(gap: SessionGap, range: Range) -> Option<SessionGap> {
     let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
     (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())
-        .then_some(Gap { range: cut, ..gap })
+        .then_some(SessionGap { range: cut, ..gap })
 }

@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, io};
 
-use super::{super::session::Session, Segments};
+use super::{super::session::LoadedSession, Segments};
 use crate::{
     event::SessionHash,
     log::{KeyNumber, segment},
@@ -14,11 +14,11 @@ impl Segments {
     /// Unlinks files of deleted sessions and replaced files that no settled file names.
     pub(crate) fn unlink_retired(&self) {
         if self.pins.is_held() {
-            if !self.sessions.reserve.is_given() {
+            if !self.sessions.reserve.is_released() {
                 return;
             }
             // Freeing space has priority: running backups are invalidated.
-            self.pins.take_away();
+            self.pins.invalidate();
         }
         let settled = self.sessions.settled_generation();
         self.unlink_deleted(settled);
@@ -37,7 +37,7 @@ impl Segments {
     fn unlink_deleted(&self, settled: u64) {
         let mut waiting = self.sessions.backlog.take_deleted();
         let known = waiting.iter().filter(|(_, (_, generation))| *generation < settled);
-        let number = |session: &Session| KeyNumber(session.state().entry.key);
+        let number = |session: &LoadedSession| KeyNumber(session.state().entry.key);
         let numbers: Vec<_> = known.clone().map(|(_, (session, _))| number(session)).collect();
         let destroyed = self.context.keys.destroy(&numbers);
         if let Err(error) = &destroyed {
@@ -62,7 +62,7 @@ impl Segments {
             state.opened = None;
             state.cipher = None;
             if !std::mem::take(&mut state.entry.segments).is_empty() {
-                self.sessions.backlog.touch(session);
+                self.sessions.backlog.add_touched(session);
             }
             false
         });

@@ -3,48 +3,51 @@
 
 use std::{io, sync::Arc};
 
-use super::super::{layout::is_of_the_file, session::Session};
-use super::{Segments, read::without_key};
+use super::super::{layout::concerns_one_file, session::LoadedSession};
+use super::{Segments, read::missing_key_gap};
 use crate::{
     event::{Lsn, Position, Range, pace},
     log::{
-        Chain, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
-        scan::{Scan, ScanPiece, scan_file},
-        seal::{self, Sealed},
+        ChainValue, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
+        scan::{RegionScan, ScanPiece, scan_file},
+        seal::{self, SealedTables},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
-    store::{Gap, Head, Receipt, StoreError, StoreResult, Verified, rules::entry::is_redacted},
+    store::{
+        ChainReceipt, ReceiptState, SessionGap, StoreError, StoreResult, VerifyResult,
+        rules::entry::is_redacted,
+    },
 };
 
 /// Progress of a verification: a position, and the chain values there.
-pub(crate) struct Met {
+pub(crate) struct ReceiptCheck {
     position: Position,
     /// Event chain at the position; `None` if unknown.
-    chain: Option<Chain>,
+    chain: Option<ChainValue>,
     tail: Position,
 }
 
 /// State of a walk along the chains.
-struct Walk {
+struct ChainWalk {
     cipher: Option<Arc<Cipher>>,
     redacted: Vec<Redaction>,
     position: Position,
-    chain: Chain,
-    control_chain: Chain,
+    chain: ChainValue,
+    control_chain: ChainValue,
     events: u64,
     bytes: u64,
-    damage: Vec<Gap>,
+    damage: Vec<SessionGap>,
     /// Unreadable positions: they are reported and not recorded as damage.
-    unread: Vec<Gap>,
+    unread: Vec<SessionGap>,
     /// Position whose chain value is wanted, and that value once known.
     wanted: Option<Position>,
-    met: Option<Chain>,
+    met: Option<ChainValue>,
 }
 
 /// Bytes of a frame hashed per step.
 const BYTES_OF_A_STEP: usize = 1 << 10;
 /// Placeholder for an unknown chain value, after damage.
-const UNKNOWN: Chain = Chain([0; 32]);
+const UNKNOWN: ChainValue = ChainValue([0; 32]);
 
 impl Segments {
     /// Verifies one session and adds the findings. If a segment is replaced meanwhile, the session
@@ -52,15 +55,16 @@ impl Segments {
     /// read may succeed. Returns other errors of the file system.
     pub(crate) fn verify_session(
         &self,
-        session: &Arc<Session>,
-        verified: &mut Verified,
-        mut met: Option<&mut Met>,
+        session: &Arc<LoadedSession>,
+        verified: &mut VerifyResult,
+        mut met: Option<&mut ReceiptCheck>,
     ) -> StoreResult<Option<io::Error>> {
         loop {
             let mut refused = Vec::new();
             if self.verify_once(session, verified, &mut refused, met.as_deref_mut())? {
                 let found = refused.iter().map(|(range, error): &(Range, io::Error)| {
-                    let gap = Gap { range: *range, reason: error.to_string(), accepted_at: None };
+                    let gap =
+                        SessionGap { range: *range, reason: error.to_string(), accepted_at: None };
                     (session.key.clone(), gap)
                 });
                 verified.damage.extend(found);
@@ -72,38 +76,38 @@ impl Segments {
     /// Verifies the session once; returns whether it was unchanged during the read.
     fn verify_once(
         &self,
-        session: &Arc<Session>,
-        verified: &mut Verified,
+        session: &Arc<LoadedSession>,
+        verified: &mut VerifyResult,
         refused: &mut Vec<(Range, io::Error)>,
-        met: Option<&mut Met>,
+        met: Option<&mut ReceiptCheck>,
     ) -> StoreResult<bool> {
         let cipher;
         let (entry, memory) = {
             // A hidden session that forks read is verified, too.
             let kept =
-                session.readable_by_forks().filter(|_| self.sessions.is_needed(session.hash));
-            let mut state = kept.map_or_else(|| session.visible(), Ok)?;
-            if let Err(error) = self.cipher_in(&mut state)
+                session.lock_for_forks().filter(|_| self.sessions.is_read_by_forks(session.hash));
+            let mut state = kept.map_or_else(|| session.lock_visible(), Ok)?;
+            if let Err(error) = self.locked_cipher(&mut state)
                 && error.is_unreadable()
             {
-                let gap = without_key(&state.entry, &error);
+                let gap = missing_key_gap(&state.entry, &error);
                 verified.damage.push((session.key.clone(), gap));
                 return Ok(true);
             }
             // Without its key no event is readable, which is recorded as damage.
-            cipher = match self.key_of(session, &mut state) {
+            cipher = match self.client_cipher(session, &mut state) {
                 Err(error @ StoreError::Io { .. }) => return Err(error),
                 other => other.unwrap_or_default(),
             };
             (state.entry.clone(), state.unflushed.iter().cloned().collect::<Vec<_>>())
         };
-        let begin = || Chain::events_of(session.hash);
-        let mut walk = Walk {
+        let begin = || ChainValue::start_of_events(session.hash);
+        let mut walk = ChainWalk {
             cipher,
             redacted: entry.redacted.clone(),
             position: session.base(),
             chain: session.origin.as_ref().map_or_else(begin, |origin| origin.chain),
-            control_chain: Chain::controls_of(session.hash),
+            control_chain: ChainValue::start_of_controls(session.hash),
             events: 0,
             bytes: 0,
             damage: entry.gaps(),
@@ -112,20 +116,20 @@ impl Segments {
             met: None,
         };
         if let Some(reason) = self.origin_fault(session)? {
-            walk.damaged(Range::new(walk.position, walk.position), reason);
+            walk.record_damage(Range::new(walk.position, walk.position), reason);
         }
-        walk.note_chain();
+        walk.record_chain();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
-                refused.push((walk.skip(file), error));
+                refused.push((walk.skip_segment(file), error));
             }
         }
         for held in memory {
             walk.bytes += held.header.stride();
-            walk.records(held.frame());
+            walk.verify_records(held.to_frame());
         }
         if refused.is_empty() {
-            walk.end(&entry);
+            walk.check_end(&entry);
         }
         let whole = walk.damage.is_empty() && walk.unread.is_empty();
         if !whole && session.state().entry.segments != entry.segments {
@@ -136,7 +140,7 @@ impl Segments {
             (met.tail, met.chain) = (Position(entry.tail), walk.met);
         }
         for gap in &walk.damage {
-            self.note(session, &mut session.state(), gap.range, &gap.reason);
+            self.record_damage(session, &mut session.state(), gap.range, &gap.reason);
             let found = match gap.accepted_at {
                 None => &mut verified.damage,
                 Some(_) => &mut verified.accepted,
@@ -154,31 +158,31 @@ impl Segments {
     /// Verifies a session and compares its chain with a receipt.
     pub(crate) fn verify_head(
         &self,
-        session: &Arc<Session>,
-        expected: Receipt,
-    ) -> StoreResult<(Verified, Head)> {
-        let mut verified = Verified::default();
+        session: &Arc<LoadedSession>,
+        expected: ChainReceipt,
+    ) -> StoreResult<(VerifyResult, ReceiptState)> {
+        let mut verified = VerifyResult::default();
         let position = expected.position;
-        let mut met = Met { position, chain: None, tail: Position::ZERO };
-        drop(session.visible()?);
+        let mut met = ReceiptCheck { position, chain: None, tail: Position::ZERO };
+        drop(session.lock_visible()?);
         self.verify_session(session, &mut verified, Some(&mut met))?;
         if position < session.base() {
             met.chain = self.chain_at(session, position).ok();
         }
         let head = match met.chain {
-            _ if met.tail < position => Head::Shorter { tail: met.tail },
-            Some(chain) if chain.0 == expected.chain => Head::Holds,
-            Some(chain) => Head::Differs { chain: chain.0 },
-            None => Head::Lost,
+            _ if met.tail < position => ReceiptState::Shorter { tail: met.tail },
+            Some(chain) if chain.0 == expected.chain => ReceiptState::Holds,
+            Some(chain) => ReceiptState::Differs { chain: chain.0 },
+            None => ReceiptState::Lost,
         };
         Ok((verified, head))
     }
 
     /// Returns the fault of a fork's origin, if its chain differs from its parent's there. An
     /// unreadable parent reports its own damage.
-    fn origin_fault(&self, session: &Arc<Session>) -> StoreResult<Option<String>> {
+    fn origin_fault(&self, session: &Arc<LoadedSession>) -> StoreResult<Option<String>> {
         let Some(origin) = &session.origin else { return Ok(None) };
-        match self.chain_above(session) {
+        match self.parent_chain(session) {
             Ok(Some(chain)) if chain != origin.chain => {
                 let reason = "its parent's chain differs where it was forked";
                 Ok(Some(reason.to_owned()))
@@ -190,13 +194,13 @@ impl Segments {
 
     fn verify_segment(
         &self,
-        session: &Session,
+        session: &LoadedSession,
         file: &SegmentEntry,
-        walk: &mut Walk,
+        walk: &mut ChainWalk,
     ) -> io::Result<()> {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
         let cipher = walk.cipher.clone();
-        let found = || -> Result<(Scan, Option<Fault>), LogError> {
+        let found = || -> Result<(RegionScan, Option<Fault>), LogError> {
             let handle = self.context.env.storage.open_read(&path)?;
             handle.evict()?;
             let header = SegmentHeader::read(&*handle)?;
@@ -207,38 +211,46 @@ impl Segments {
             header.check_key(cipher.as_ref().map(|cipher| cipher.number())).map_err(wrong)?;
             let (end, tables) = match file.sealed {
                 false => (file.bytes, None),
-                true => match Sealed::read(&*handle, &header, file.bytes, cipher.as_deref()) {
-                    Ok(_) => (seal::frames_end(&*handle, &header, file.bytes)?, None),
-                    Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
-                    Err(error) => return Err(error),
-                },
+                true => {
+                    match SealedTables::read(&*handle, &header, file.bytes, cipher.as_deref()) {
+                        Ok(_) => (seal::frames_end(&*handle, &header, file.bytes)?, None),
+                        Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
+                        Err(error) => return Err(error),
+                    }
+                }
             };
             Ok((scan_file(&*handle, header.salt, FRAMES_AT, end)?, tables))
         };
         match found() {
             Ok((found, tables)) => {
                 walk.bytes += file.bytes;
-                walk.segment(found, tables, file, &path);
+                walk.verify_frames(found, tables, file, &path);
             }
-            Err(LogError::Io(error)) if !is_of_the_file(&error) => return Err(error),
+            Err(LogError::Io(error)) if !concerns_one_file(&error) => return Err(error),
             Err(error) => {
-                let range = walk.skip(file);
-                walk.note_gap(range, format!("{path}: {error}"), error.is_unreadable());
+                let range = walk.skip_segment(file);
+                walk.record_gap(range, format!("{path}: {error}"), error.is_unreadable());
             }
         }
         Ok(())
     }
 }
 
-impl Walk {
+impl ChainWalk {
     /// Continues after an unreadable segment; returns its range.
-    fn skip(&mut self, file: &SegmentEntry) -> Range {
+    fn skip_segment(&mut self, file: &SegmentEntry) -> Range {
         (self.position, self.chain) = (Position(file.end), UNKNOWN);
         Range::new(Position(file.base), Position(file.end))
     }
 
     /// Verifies the frames of a segment; missing positions between or after them are damage.
-    fn segment(&mut self, found: Scan, tables: Option<Fault>, file: &SegmentEntry, path: &str) {
+    fn verify_frames(
+        &mut self,
+        found: RegionScan,
+        tables: Option<Fault>,
+        file: &SegmentEntry,
+        path: &str,
+    ) {
         let mut wrong = None;
         for piece in found.pieces {
             match piece {
@@ -248,13 +260,13 @@ impl Walk {
                 ScanPiece::Frame { frame, byte_offset } => {
                     let first = frame.header.first_position;
                     if let Some(wrong) = wrong.take() {
-                        self.wrong(Range::new(self.position.min(first), first), path, wrong);
+                        self.record_fault(Range::new(self.position.min(first), first), path, wrong);
                     }
                     let header = frame.header;
                     match frame.decrypt(self.cipher.clone().as_deref()) {
-                        Ok(frame) => self.records(frame),
+                        Ok(frame) => self.verify_records(frame),
                         Err(fault) => {
-                            self.damaged(
+                            self.record_damage(
                                 header.range(),
                                 format!("{path} at byte {byte_offset}: {fault}"),
                             );
@@ -274,9 +286,9 @@ impl Walk {
         let wrong = wrong.or(rest.map(|fault| (found.end, fault)));
         let range = Range::new(self.position.min(end), end);
         match wrong {
-            Some(wrong) => self.wrong(range, path, wrong),
+            Some(wrong) => self.record_fault(range, path, wrong),
             None if self.position != end => {
-                self.damaged(range, format!("{path} ends too early"));
+                self.record_damage(range, format!("{path} ends too early"));
             }
             None => {}
         }
@@ -285,7 +297,7 @@ impl Walk {
         }
     }
 
-    fn records(&mut self, frame: Frame) {
+    fn verify_records(&mut self, frame: Frame) {
         let header = frame.header;
         pace::steps(1 + header.length as usize / BYTES_OF_A_STEP);
         let gaps = &mut self.damage.iter().chain(&self.unread);
@@ -293,10 +305,10 @@ impl Walk {
         let follows = header.first_position == self.position && header.chain == self.chain;
         if !follows && !known && self.chain != UNKNOWN {
             let range = Range::new(self.position.min(header.first_position), header.range().to);
-            self.damaged(range, Fault::Chain.to_string());
+            self.record_damage(range, Fault::Chain.to_string());
         }
         (self.position, self.chain) = (header.first_position, header.chain);
-        self.note_chain();
+        self.record_chain();
         if known {
             // The lost records may include control records.
             self.control_chain = header.control_chain;
@@ -304,7 +316,7 @@ impl Walk {
         let records: Vec<(Lsn, _)> = match frame.records() {
             Ok(records) => records,
             Err(fault) => {
-                self.damaged(header.range(), fault.to_string());
+                self.record_damage(header.range(), fault.to_string());
                 self.position = header.range().to;
                 self.chain = UNKNOWN;
                 return;
@@ -314,53 +326,53 @@ impl Walk {
             if record.is_event() {
                 if record.is_redacted() && !is_redacted(&self.redacted, self.position) {
                     let range = Range::new(self.position, self.position.plus(1));
-                    self.damaged(
+                    self.record_damage(
                         range,
                         "its body is gone, and no redaction is recorded".to_owned(),
                     );
                 }
-                self.chain = self.chain.after(self.position.0, record);
+                self.chain = self.chain.with_record(self.position.0, record);
                 self.position = self.position.plus(1);
                 self.events += 1;
-                self.note_chain();
+                self.record_chain();
             } else {
-                self.control_chain = self.control_chain.after(lsn.0, record);
+                self.control_chain = self.control_chain.with_record(lsn.0, record);
             }
         }
     }
 
     /// Stores the chain value if the current position is the wanted one.
-    fn note_chain(&mut self) {
+    fn record_chain(&mut self) {
         if self.wanted == Some(self.position) && self.chain != UNKNOWN {
             self.met = Some(self.chain);
         }
     }
 
-    fn end(&mut self, entry: &Entry) {
+    fn check_end(&mut self, entry: &Entry) {
         let whole = self.position.0 == entry.tail
             && self.chain.0 == entry.chain
             && self.control_chain.0 == entry.control_chain;
-        let told = self.damage.iter().any(|gap| gap.accepted_at.is_none());
-        if !whole && !told && self.unread.is_empty() {
+        let has_open_gap = self.damage.iter().any(|gap| gap.accepted_at.is_none());
+        if !whole && !has_open_gap && self.unread.is_empty() {
             let range = Range::new(self.position, Position(entry.tail));
             let reason = "the chain does not end where the catalogue says".to_owned();
-            self.damaged(range, reason);
+            self.record_damage(range, reason);
         }
     }
 
-    fn wrong(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
+    fn record_fault(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
         let reason = format!("{path} at byte {byte_offset}: {fault}");
-        self.note_gap(range, reason, fault == Fault::Unreadable);
+        self.record_gap(range, reason, fault == Fault::Unreadable);
     }
 
-    fn damaged(&mut self, range: Range, reason: String) {
-        self.note_gap(range, reason, false);
+    fn record_damage(&mut self, range: Range, reason: String) {
+        self.record_gap(range, reason, false);
     }
 
-    fn note_gap(&mut self, range: Range, reason: String, unread: bool) {
-        if !self.damage.iter().any(|gap| gap.range.holds(range)) {
+    fn record_gap(&mut self, range: Range, reason: String, unread: bool) {
+        if !self.damage.iter().any(|gap| gap.range.contains_range(range)) {
             let gaps = if unread { &mut self.unread } else { &mut self.damage };
-            gaps.push(Gap { range, reason, accepted_at: None });
+            gaps.push(SessionGap { range, reason, accepted_at: None });
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Sessions that forks read from, which stay until the last of their forks is gone. It must not
 //! look up events; `ancestry` does.
 
-use std::collections::{BTreeMap, HashSet, btree_map::Entry as Place};
+use std::collections::{BTreeMap, HashSet, btree_map};
 
 use super::ForkOrigin;
 use crate::{
@@ -16,7 +16,7 @@ pub(crate) struct Forks {
 }
 
 /// Fork found by a start.
-pub(crate) struct Birth {
+pub(crate) struct FoundFork {
     parent: SessionHash,
     session: SessionId,
     /// True if it cannot be restored: it was discarded, or its grace period has ended.
@@ -24,9 +24,9 @@ pub(crate) struct Birth {
 }
 
 /// Every fork of a store, collected during a start.
-pub(crate) type Births = BTreeMap<SessionHash, Birth>;
+pub(crate) type Births = BTreeMap<SessionHash, FoundFork>;
 
-impl Birth {
+impl FoundFork {
     /// Returns the birth of a session, if it is a fork.
     pub(crate) fn from_entry(key: &SessionKey, entry: &Entry) -> Option<(SessionHash, Self)> {
         let origin = ForkOrigin::from_lineage(&key.scope, entry.lineage.as_ref()?);
@@ -81,7 +81,9 @@ impl Forks {
 
     /// Removes a fork; returns whether it was the last of its parent.
     pub(crate) fn release(&mut self, parent: SessionHash, child: SessionHash) -> bool {
-        let Place::Occupied(mut children) = self.children.entry(parent) else { return false };
+        let btree_map::Entry::Occupied(mut children) = self.children.entry(parent) else {
+            return false;
+        };
         let last = children.get_mut().remove(&child).is_some() && children.get().is_empty();
         if children.get().is_empty() {
             children.remove();
@@ -89,7 +91,6 @@ impl Forks {
         last
     }
 
-    /// Returns the forks of a session.
     pub(crate) fn children(&self, parent: SessionHash) -> impl Iterator<Item = &SessionId> {
         self.children.get(&parent).into_iter().flat_map(BTreeMap::values)
     }
@@ -100,7 +101,7 @@ impl Forks {
     }
 
     /// Returns true if forks of a session may still be read.
-    pub(crate) fn needs(&self, session: SessionHash) -> bool {
+    pub(crate) fn has_forks(&self, session: SessionHash) -> bool {
         self.children.contains_key(&session)
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::watch;
 
-use self::opened::Opened;
+use self::opened::OpenedSession;
 use super::rank;
 use crate::{
     env::sync::{Mutex, MutexGuard, atomic::AtomicU64},
@@ -21,10 +21,10 @@ use crate::{
         Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
         Timestamp, UserId,
     },
-    log::{Chain, Cipher, Damage, Entry, Frame, FrameHeader, Lineage, Packed},
+    log::{ChainValue, Cipher, Entry, ForkParent, Frame, FrameHeader, LostRange, PackedEntry},
     store::{
-        Gap, Receipt, SessionInfo, StoreError,
-        rules::{Ahead, Effect, apply},
+        ChainReceipt, SessionGap, SessionInfo, StoreError,
+        rules::{FrameEffect, PendingEnd, apply},
     },
 };
 
@@ -32,7 +32,7 @@ use crate::{
 const KEPT_FRAMES: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// Session of the store.
-pub(super) struct Session {
+pub(super) struct LoadedSession {
     pub(super) key: SessionKey,
     pub(super) hash: SessionHash,
     /// Point it continues from, if it is a fork.
@@ -46,23 +46,23 @@ pub(super) struct Session {
 /// Point that a fork continues from.
 pub(super) struct ForkOrigin {
     pub(super) base: Position,
-    pub(super) chain: Chain,
+    pub(super) chain: ChainValue,
     pub(super) hash: SessionHash,
     pub(super) parent: Option<SessionKey>,
     /// Cached parent; a weak reference, since an evicted session is another object once it is
     /// loaded again.
-    pub(super) found: Mutex<Weak<Session>>,
+    pub(super) found: Mutex<Weak<LoadedSession>>,
 }
 
 impl ForkOrigin {
-    pub(super) fn from_lineage(scope: &Scope, lineage: &Lineage) -> Self {
+    pub(super) fn from_lineage(scope: &Scope, lineage: &ForkParent) -> Self {
         let session = SessionId::new(&lineage.parent).ok();
         let parent = session.map(|session| SessionKey { scope: scope.clone(), session });
         let incarnation = Incarnation(lineage.incarnation);
         let unknown = SessionHash([0; 32]);
         Self {
             base: Position(lineage.position),
-            chain: Chain(lineage.chain),
+            chain: ChainValue(lineage.chain),
             hash: parent.as_ref().map_or(unknown, |parent| SessionHash::new(parent, incarnation)),
             parent,
             found: Mutex::new(rank::FOUND, Weak::new()),
@@ -75,19 +75,19 @@ pub(super) struct SessionState {
     /// Entry after the last durable frame; its segments as of the last flush.
     pub(super) entry: Entry,
     /// State of its entry on disk.
-    pub(super) durable: Durable,
+    pub(super) durable: EntryState,
     /// True if it is in the list of sessions to be flushed.
     pub(super) listed: bool,
     /// State after the queued frames; `None` while none is queued. Boxed: newly allocated memory is
     /// in the CPU cache, that of an idle session is not.
-    pub(super) ahead: Option<Box<InFlight>>,
+    pub(super) ahead: Option<Box<QueuedState>>,
     /// Durable frames that no flushed segment holds. Shared with readers, and cheap to move when
     /// the list grows while writers wait.
     pub(super) unflushed: VecDeque<Arc<HeldFrame>>,
     /// Its files and id tables while they are open.
-    pub(super) opened: Option<Opened>,
+    pub(super) opened: Option<OpenedSession>,
     /// Reason why the last flush could not write its frames to its segment.
-    pub(super) unwritable: Option<Unwritable>,
+    pub(super) unwritable: Option<WriteFailure>,
     /// Log sequence number from which the journal has no frame of it; set while it is removed.
     pub(super) leaves_behind: Option<Lsn>,
     /// Cipher of its key, once it was needed.
@@ -96,7 +96,7 @@ pub(super) struct SessionState {
 
 /// State of a session's entry on disk.
 #[derive(Debug)]
-pub(super) enum Durable {
+pub(super) enum EntryState {
     /// The creation is in flight: only its creator can use the session.
     Creating,
     /// The creation is durable in the journal; no settled file has its entry.
@@ -108,7 +108,7 @@ pub(super) enum Durable {
 }
 
 /// State of a session whose segment cannot be written.
-pub(super) struct Unwritable {
+pub(super) struct WriteFailure {
     /// Error of the file system.
     pub(super) error: String,
     /// True if too many frames are unflushed: the session rejects appends.
@@ -116,10 +116,10 @@ pub(super) struct Unwritable {
 }
 
 /// State of a session after its queued frames.
-pub(super) struct InFlight {
+pub(super) struct QueuedState {
     /// Epoch of the journal when these frames were queued: a failure starts another, voiding them.
     pub(super) epoch: u64,
-    pub(super) end: Ahead,
+    pub(super) end: PendingEnd,
 }
 
 /// Durable frame in memory.
@@ -132,17 +132,17 @@ pub(super) struct HeldFrame {
 
 impl HeldFrame {
     /// Returns the frame as it was written, in plaintext.
-    pub(super) fn frame(&self) -> Frame {
+    pub(super) fn to_frame(&self) -> Frame {
         Frame { header: self.header, payload: self.payload.clone() }
     }
 }
 
-impl Session {
+impl LoadedSession {
     pub(super) fn new(
         key: SessionKey,
         hash: SessionHash,
         entry: Entry,
-        durable: Durable,
+        durable: EntryState,
     ) -> Arc<Self> {
         let tail = watch::channel(Position(entry.tail)).0;
         let origin =
@@ -163,16 +163,16 @@ impl Session {
     }
 
     /// Creates a flushed session from its entry.
-    pub(super) fn settled(key: SessionKey, entry: Entry) -> Arc<Self> {
+    pub(super) fn from_entry(key: SessionKey, entry: Entry) -> Arc<Self> {
         let hash = SessionHash::new(&key, Incarnation(entry.incarnation));
-        Self::new(key, hash, entry, Durable::Settled)
+        Self::new(key, hash, entry, EntryState::Settled)
     }
 
     /// Returns its packed entry, if nothing else of it must stay in memory.
-    pub(super) fn packed(&self) -> Option<Packed> {
+    pub(super) fn try_pack(&self) -> Option<PackedEntry> {
         let state = self.state();
         (state.is_evictable() && !self.is_watched())
-            .then(|| Packed::from_entry(&state.entry, &state.entry.encode()))
+            .then(|| PackedEntry::from_entry(&state.entry, &state.entry.encode()))
     }
 
     /// Returns true if a caller waits for new events.
@@ -199,13 +199,13 @@ impl Session {
     /// must be listed for flushing.
     pub(super) fn publish(
         &self,
-        frames: impl Iterator<Item = (Frame, Option<Effect>)>,
+        frames: impl Iterator<Item = (Frame, Option<FrameEffect>)>,
         counted: Timestamp,
     ) -> bool {
         let mut state = self.state();
         for (frame, effect) in frames {
             match effect {
-                None => state.copied(&frame.header),
+                None => state.record_copy(&frame.header),
                 Some(effect) => state.publish(frame, &effect, counted),
             }
         }
@@ -217,62 +217,66 @@ impl Session {
             let moved = std::mem::replace(tail, now) != now;
             (moved || gone) && self.tail.receiver_count() > 0
         });
-        state.list()
+        state.mark_listed()
     }
 
     /// Notifies readers of the tail.
-    pub(super) fn announce(&self, tail: Position) {
+    pub(super) fn announce_tail(&self, tail: Position) {
         self.tail.send_replace(tail);
     }
 
-    pub(super) fn not_found(&self) -> StoreError {
+    pub(super) fn not_found_error(&self) -> StoreError {
         StoreError::SessionNotFound { session: self.key.session.clone() }
     }
 
     /// Locks the state of a session that is visible to readers.
-    pub(super) fn visible(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
+    pub(super) fn lock_visible(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
-            return Err(self.not_found());
+            return Err(self.not_found_error());
         }
         state.entry.check_visible(&self.key.session)?;
         Ok(state)
     }
 
     /// Locks the state of a session that can be restored or discarded.
-    pub(super) fn restorable(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
+    pub(super) fn lock_restorable(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() {
-            return Err(self.not_found());
+            return Err(self.not_found_error());
         }
         state.entry.check_restorable(&self.key.session)?;
         Ok(state)
     }
 
     /// Locks the state of a session whose files exist, deleted or not.
-    pub(super) fn kept_whole(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
+    pub(super) fn lock_existing(&self) -> Result<MutexGuard<'_, SessionState>, StoreError> {
         let state = self.state();
         if !state.exists() || state.entry.stage.is_reclaimed() {
-            return Err(self.not_found());
+            return Err(self.not_found_error());
         }
         Ok(state)
     }
 
     /// Locks the state of a session for its forks, even if it is deleted; returns `None` once it
     /// was erased.
-    pub(super) fn readable_by_forks(&self) -> Option<MutexGuard<'_, SessionState>> {
+    pub(super) fn lock_for_forks(&self) -> Option<MutexGuard<'_, SessionState>> {
         Some(self.state()).filter(|state| state.exists() && !state.entry.stage.is_erased())
     }
 
-    pub(super) fn damaged(&self, state: &SessionState) -> StoreError {
-        self.damaged_with(state, Vec::new())
+    pub(super) fn damage_error(&self, state: &SessionState) -> StoreError {
+        self.damage_error_with(state, Vec::new())
     }
 
-    /// Returns [`Self::damaged`] with gaps in addition to the known ones.
-    pub(super) fn damaged_with(&self, state: &SessionState, more: Vec<Gap>) -> StoreError {
-        let mut missing = state.unread();
-        missing.extend(state.unknown(more));
-        state.entry.damaged(&self.key.session, missing)
+    /// Returns [`Self::damage_error`] with gaps in addition to the known ones.
+    pub(super) fn damage_error_with(
+        &self,
+        state: &SessionState,
+        more: Vec<SessionGap>,
+    ) -> StoreError {
+        let mut missing = state.unread_gaps();
+        missing.extend(state.gaps_not_in_entry(more));
+        state.entry.damage_error(&self.key.session, missing)
     }
 
     pub(super) fn info(&self, state: &SessionState) -> SessionInfo {
@@ -282,13 +286,13 @@ impl Session {
 
 impl SessionState {
     /// Applies a durable frame to the session, at the count of time `counted`; also in a replay.
-    pub(super) fn publish(&mut self, frame: Frame, effect: &Effect, counted: Timestamp) {
+    pub(super) fn publish(&mut self, frame: Frame, effect: &FrameEffect, counted: Timestamp) {
         let Frame { header, payload } = frame;
-        self.keep_flushed();
+        self.keep_flushed_entry();
         apply(&mut self.entry, effect, counted);
         debug_assert_eq!(effect.end_lsn, header.end_lsn(), "an effect ends with its frame");
-        if matches!(self.durable, Durable::Creating) && effect.is_creation() {
-            self.durable = Durable::Fresh;
+        if matches!(self.durable, EntryState::Creating) && effect.is_creation() {
+            self.durable = EntryState::Fresh;
         }
         if let Some(opened) = &mut self.opened {
             opened.names.add_frame(header.first_position, effect);
@@ -297,16 +301,16 @@ impl SessionState {
         let written = Timestamp(self.entry.updated_at);
         let first_time = if effect.aside { written } else { effect.at };
         self.unflushed.push_back(Arc::new(HeldFrame { header, payload, first_time }));
-        if self.ahead.as_mut().is_some_and(|ahead| ahead.end.forget(effect)) {
+        if self.ahead.as_mut().is_some_and(|ahead| ahead.end.remove_frame(effect)) {
             self.ahead = None;
         }
     }
 
     /// Records its use at the count of time `counted`.
-    pub(super) fn use_at(&mut self, counted: Timestamp) {
+    pub(super) fn record_use(&mut self, counted: Timestamp) {
         for entry in self.entries_mut() {
             if counted > entry.used_at() {
-                entry.use_at(counted);
+                entry.record_use(counted);
             }
         }
     }
@@ -318,19 +322,19 @@ impl SessionState {
 
     /// Returns true if its creation is durable.
     pub(super) fn exists(&self) -> bool {
-        !matches!(self.durable, Durable::Creating)
+        !matches!(self.durable, EntryState::Creating)
     }
 
     /// Returns its entry, once its creation is durable.
-    pub(super) fn stored(&self) -> Option<&Entry> {
+    pub(super) fn stored_entry(&self) -> Option<&Entry> {
         self.exists().then_some(&self.entry)
     }
 
     /// Returns its entry, and the entry in the settled files if that differs.
     pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut Entry> {
         let settled = match &mut self.durable {
-            Durable::Behind(settled) => Some(&mut **settled),
-            Durable::Creating | Durable::Fresh | Durable::Settled => None,
+            EntryState::Behind(settled) => Some(&mut **settled),
+            EntryState::Creating | EntryState::Fresh | EntryState::Settled => None,
         };
         std::iter::once(&mut self.entry).chain(settled)
     }
@@ -341,15 +345,14 @@ impl SessionState {
     }
 
     /// Drops the state after frames of an earlier epoch of the journal: they are void.
-    pub(super) fn forget_void(&mut self, epoch: u64) {
+    pub(super) fn drop_void_frames(&mut self, epoch: u64) {
         if self.ahead.as_ref().is_some_and(|ahead| ahead.epoch != epoch) {
             self.ahead = None;
         }
     }
 
-    /// Returns true if all of it is flushed.
     pub(super) fn is_flushed(&self) -> bool {
-        matches!(self.durable, Durable::Settled)
+        matches!(self.durable, EntryState::Settled)
     }
 
     /// Returns true if its expiry is in flight, in this epoch of the journal.
@@ -370,17 +373,17 @@ impl SessionState {
     }
 
     /// Returns the number of bytes of its unflushed frames.
-    pub(super) fn waiting_bytes(&self) -> u64 {
+    pub(super) fn unflushed_bytes(&self) -> u64 {
         self.unflushed.iter().map(|held| held.header.stride()).sum()
     }
 
     /// Marks it as listed for the next flush; returns whether the caller must list it.
-    pub(super) fn list(&mut self) -> bool {
+    pub(super) fn mark_listed(&mut self) -> bool {
         !self.unflushed.is_empty() && !std::mem::replace(&mut self.listed, true)
     }
 
     /// Records that an unflushed frame was copied forward in the journal.
-    pub(super) fn copied(&mut self, copy: &FrameHeader) {
+    pub(super) fn record_copy(&mut self, copy: &FrameHeader) {
         for held in &mut self.unflushed {
             if held.header.first_lsn == copy.first_lsn {
                 Arc::make_mut(held).header.copy_lsn = copy.copy_lsn;
@@ -389,34 +392,34 @@ impl SessionState {
     }
 
     /// Keeps the flushed entry before the first unflushed frame changes it.
-    pub(super) fn keep_flushed(&mut self) {
+    pub(super) fn keep_flushed_entry(&mut self) {
         if self.is_flushed() {
-            self.durable = Durable::Behind(Box::new(self.entry.clone()));
+            self.durable = EntryState::Behind(Box::new(self.entry.clone()));
         }
     }
 
-    pub(super) fn receipt(&self) -> Receipt {
+    pub(super) fn receipt(&self) -> ChainReceipt {
         self.entry.receipt()
     }
 
     /// Returns its missing positions: those in its entry, and those that were unreadable when its
     /// files were opened.
-    pub(super) fn gaps(&self) -> Vec<Gap> {
+    pub(super) fn gaps(&self) -> Vec<SessionGap> {
         let mut gaps = self.entry.gaps();
-        gaps.extend(self.unread());
+        gaps.extend(self.unread_gaps());
         gaps
     }
 
     /// Returns positions that were unreadable when its files were opened and are not in its entry.
-    pub(super) fn unread(&self) -> Vec<Gap> {
+    pub(super) fn unread_gaps(&self) -> Vec<SessionGap> {
         let unread = self.opened.as_ref().map(|opened| opened.unread.clone());
-        self.unknown(unread.unwrap_or_default())
+        self.gaps_not_in_entry(unread.unwrap_or_default())
     }
 
     /// Returns those of the given gaps that its entry does not have.
-    pub(super) fn unknown(&self, mut gaps: Vec<Gap>) -> Vec<Gap> {
+    pub(super) fn gaps_not_in_entry(&self, mut gaps: Vec<SessionGap>) -> Vec<SessionGap> {
         let known = self.entry.gaps();
-        gaps.retain(|gap| !known.iter().any(|old| old.range.holds(gap.range)));
+        gaps.retain(|gap| !known.iter().any(|old| old.range.contains_range(gap.range)));
         gaps
     }
 
@@ -427,15 +430,14 @@ impl SessionState {
         }
     }
 
-    /// Returns its ranges of accepted losses.
-    pub(super) fn given_up(&self) -> Vec<Range> {
+    pub(super) fn accepted_losses(&self) -> Vec<Range> {
         let accepted = self.entry.damage.iter().filter(|old| old.accepted_at.is_some());
         accepted.map(|old| Range::new(Position(old.from), Position(old.to))).collect()
     }
 
     /// Returns true if it has gaps that no operator accepted: some of its ids may be unknown.
     pub(super) fn is_degraded(&self) -> bool {
-        self.entry.is_degraded() || !self.unread().is_empty()
+        self.entry.is_degraded() || !self.unread_gaps().is_empty()
     }
 
     /// Returns true if its entry is its whole state: it is flushed, its files are closed, and it is
@@ -447,13 +449,13 @@ impl SessionState {
     }
 
     /// Records a damaged range, once; returns whether it is new.
-    pub(super) fn damage(&mut self, range: Range, reason: &str) -> bool {
+    pub(super) fn add_damage(&mut self, range: Range, reason: &str) -> bool {
         let before = self.entry.damage.len();
         for entry in self.entries_mut() {
             let known =
                 entry.damage.iter().any(|old| old.from <= range.from.0 && range.to.0 <= old.to);
             if !known {
-                entry.damage.push(Damage {
+                entry.damage.push(LostRange {
                     from: range.from.0,
                     to: range.to.0,
                     reason: reason.to_owned(),
@@ -466,20 +468,20 @@ impl SessionState {
     }
 
     /// Returns the entry for the settled files; `None` if they must not have the session yet.
-    pub(super) fn settled_entry(&self) -> Option<Entry> {
+    pub(super) fn flushed_entry(&self) -> Option<Entry> {
         match &self.durable {
-            Durable::Creating | Durable::Fresh => None,
-            Durable::Settled => Some(self.entry.clone()),
-            Durable::Behind(settled) => Some((**settled).clone()),
+            EntryState::Creating | EntryState::Fresh => None,
+            EntryState::Settled => Some(self.entry.clone()),
+            EntryState::Behind(settled) => Some((**settled).clone()),
         }
     }
 
     /// Returns the entry, and the state after which the next frame is queued; drops void frames of
     /// an earlier epoch.
-    pub(super) fn end(&mut self, epoch: u64) -> (&Entry, &mut Ahead) {
-        self.forget_void(epoch);
+    pub(super) fn queue_end(&mut self, epoch: u64) -> (&Entry, &mut PendingEnd) {
+        self.drop_void_frames(epoch);
         let entry = &self.entry;
-        let begin = || Box::new(InFlight { epoch, end: Ahead::from_entry(entry) });
+        let begin = || Box::new(QueuedState { epoch, end: PendingEnd::from_entry(entry) });
         (entry, &mut self.ahead.get_or_insert_with(begin).end)
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::{
     event::{Lsn, Position, Range, Timestamp},
     log::{Control, KnownBatch, Record, segment::name_hash},
-    store::rules::{Effect, StoredId, names::minted},
+    store::rules::{FrameEffect, StoredId, names::event_id_from_bits},
 };
 
 /// Event ids with their positions, and batches by key.
@@ -33,7 +33,7 @@ impl SessionNames {
     }
 
     /// Adds the names of a frame that became durable.
-    pub(crate) fn add_frame(&mut self, first: Position, effect: &Effect) {
+    pub(crate) fn add_frame(&mut self, first: Position, effect: &FrameEffect) {
         for (n, name) in (0..).zip(&effect.names) {
             let position = first.plus(n);
             match *name {
@@ -49,12 +49,12 @@ impl SessionNames {
     /// Returns the position of the event with that id hash.
     pub(crate) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let later = self.later.drain(..);
-        self.ids.extend(later.map(|(bits, at)| (name_hash(minted(bits).as_str()), at)));
+        self.ids.extend(later.map(|(bits, at)| (name_hash(event_id_from_bits(bits).as_str()), at)));
         self.ids.get(hash).copied()
     }
 
     /// Removes the ids of events that are in the table of a sealed segment now.
-    pub(crate) fn forget(&mut self, range: Range) {
+    pub(crate) fn remove_ids(&mut self, range: Range) {
         self.ids.retain(|_, position| !range.contains(*position));
         self.later.retain(|(_, position)| !range.contains(*position));
     }
@@ -63,11 +63,11 @@ impl SessionNames {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::rules::names::mint;
+    use crate::store::rules::names::mint_event_id;
 
     #[test]
-    fn a_minted_id_is_found_by_its_text() {
-        let (id, name) = mint(Timestamp(1_700_000_000_000_000), [7; 10]);
+    fn a_minted_id_maps_to_the_position_of_its_event() {
+        let (id, name) = mint_event_id(Timestamp(1_700_000_000_000_000), [7; 10]);
         assert_eq!(id.as_str(), "evt_018bcfe56800770787070707070707070"[..36].to_owned());
         let StoredId::Minted(bits) = name else { panic!("minted ids are kept as bits") };
         let mut names =
@@ -80,7 +80,7 @@ mod tests {
     fn eight_names() -> (SessionNames, Vec<[u8; 16]>) {
         let (mut names, mut hashes) = (SessionNames::default(), Vec::new());
         for n in 0..8 {
-            let (id, name) = mint(Timestamp(1_700_000_000_000_000), [n; 10]);
+            let (id, name) = mint_event_id(Timestamp(1_700_000_000_000_000), [n; 10]);
             let hash = name_hash(id.as_str());
             match name {
                 StoredId::Minted(bits) if n % 2 == 0 => {
@@ -101,7 +101,7 @@ mod tests {
                 if looked_before {
                     let _ = names.find(&[0; 16]);
                 }
-                names.forget(Range::new(Position(from), Position(to)));
+                names.remove_ids(Range::new(Position(from), Position(to)));
                 let kept = names.ids.len() + names.later.len();
                 let found = hashes.iter().map(|hash| names.find(hash));
                 let found: Vec<_> = found.map(|at| at.map(|at| at.0)).collect();

@@ -14,34 +14,34 @@ use crate::{
         frame::HEADER_BYTES,
         journal::read as read_bytes,
         scan::{ScanPiece, scan},
-        seal::{self, Sealed},
+        seal::{self, SealedTables},
         segment::{FRAMES_AT, FrameIndex, SegmentHeader},
     },
-    store::Gap,
+    store::SessionGap,
 };
 
 /// Segments and names of a session in use.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSession {
     pub(crate) segments: Vec<OpenSegment>,
     /// Names in open segments, in sealed ones without a table of ids, and in unflushed frames.
     pub(crate) names: SessionNames,
     /// Time of the last use by a caller, by the monotonic clock.
     pub(crate) used_at: Duration,
     /// Unreadable positions of its files; the next opening may be able to read them.
-    pub(crate) unread: Vec<Gap>,
+    pub(crate) unread: Vec<SessionGap>,
 }
 
 /// Unreadable or damaged positions of a session.
-pub(crate) struct Flaw {
+pub(crate) struct UnreadableRange {
     pub(crate) range: Range,
     pub(crate) reason: String,
     /// True if the device could not read them; a later read may succeed.
     pub(crate) unread: bool,
 }
 
-impl Flaw {
-    pub(crate) fn gap(self) -> Gap {
-        Gap { range: self.range, reason: self.reason, accepted_at: None }
+impl UnreadableRange {
+    pub(crate) fn into_gap(self) -> SessionGap {
+        SessionGap { range: self.range, reason: self.reason, accepted_at: None }
     }
 }
 
@@ -51,18 +51,23 @@ pub(crate) struct OpenSegment {
     pub(crate) path: String,
     pub(crate) salt: u64,
     pub(crate) index: Vec<FrameIndex>,
-    pub(crate) sealed: Option<Sealed>,
+    pub(crate) sealed: Option<SealedTables>,
 }
 
 impl OpenSegment {
-    pub(crate) fn sealed(file: SegmentEntry, path: String, salt: u64, sealed: Sealed) -> Self {
+    pub(crate) fn from_sealed(
+        file: SegmentEntry,
+        path: String,
+        salt: u64,
+        sealed: SealedTables,
+    ) -> Self {
         Self { file, path, salt, index: sealed.index.clone(), sealed: Some(sealed) }
     }
 }
 
-impl Opened {
+impl OpenedSession {
     /// Returns the salt of a segment, if it is in memory.
-    pub(crate) fn salt(&self, segment: &SegmentEntry) -> Option<u64> {
+    pub(crate) fn salt_of(&self, segment: &SegmentEntry) -> Option<u64> {
         let known = self.segments.iter().rev().find(|open| open.file == *segment);
         known.map(|open| open.salt)
     }
@@ -74,25 +79,25 @@ impl Opened {
     }
 
     /// Replaces a run of segments by a sealed one; removes their names if it has a table of ids.
-    pub(crate) fn sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
+    pub(crate) fn replace_by_sealed(&mut self, run: &[SegmentEntry], sealed: OpenSegment) {
         let at = self.segments.iter().position(|segment| Some(&segment.file) == run.first());
         let Some(at) = at.filter(|at| at + run.len() <= self.segments.len()) else { return };
         let range = Range::new(Position(sealed.file.base), Position(sealed.file.end));
-        if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.nameless) {
-            self.names.forget(range);
+        if sealed.sealed.as_ref().is_some_and(|sealed| !sealed.without_ids) {
+            self.names.remove_ids(range);
         }
         self.segments.splice(at..at + run.len(), [sealed]);
     }
 
     /// Returns the position of the event with that id hash.
-    pub(crate) fn find(&mut self, hash: &[u8; 16]) -> Option<Position> {
+    pub(crate) fn find_event(&mut self, hash: &[u8; 16]) -> Option<Position> {
         let sealed = self.segments.iter().rev().filter_map(|segment| segment.sealed.as_ref());
         let known = self.names.find(hash);
-        known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find(hash)))
+        known.or_else(|| sealed.into_iter().find_map(|sealed| sealed.find_id(hash)))
     }
 
     /// Returns the batch with that key, if it was written at or after `from`.
-    pub(crate) fn batch(&self, key: &str, from: Timestamp) -> Option<&KnownBatch> {
+    pub(crate) fn find_batch(&self, key: &str, from: Timestamp) -> Option<&KnownBatch> {
         let sealed = self.segments.iter().filter_map(|segment| segment.sealed.as_ref());
         let sealed = sealed.flat_map(|sealed| &sealed.batches);
         let known = self.names.batches.get(key).map(|(time, batch)| (time, batch));
@@ -104,7 +109,7 @@ impl Opened {
     }
 
     /// Adds flushed frames to a new or existing segment.
-    pub(crate) fn settled(
+    pub(crate) fn add_flushed(
         &mut self,
         file: &SegmentEntry,
         path: &str,
@@ -114,7 +119,7 @@ impl Opened {
         let known = self.segments.last_mut().filter(|segment| segment.path == path);
         match known {
             Some(segment) => {
-                let end = segment.index.last().map_or(FRAMES_AT, FrameIndex::behind);
+                let end = segment.index.last().map_or(FRAMES_AT, FrameIndex::next_offset);
                 debug_assert!(
                     new.first().is_none_or(|first| end <= first.byte_offset),
                     "a segment grows at its end"
@@ -134,7 +139,7 @@ impl Opened {
 }
 
 /// Returns the index entry of a frame at a byte offset.
-pub(crate) fn index_of(
+pub(crate) fn index_entry(
     byte_offset: u64,
     header: &FrameHeader,
     first_time: Timestamp,
@@ -151,7 +156,7 @@ pub(crate) fn index_of(
 }
 
 /// Reads and decrypts all frames of a segment; fails if one is not whole.
-pub(crate) fn whole_frames(
+pub(crate) fn read_whole_frames(
     file: &dyn File,
     header: &SegmentHeader,
     entry: &SegmentEntry,
@@ -176,7 +181,7 @@ pub(crate) fn whole_frames(
 }
 
 /// Decodes and decrypts one frame from bytes that start at `from` in its file.
-pub(crate) fn read_frame(
+pub(crate) fn decode_frame(
     (session, cipher): (SessionHash, Option<&Cipher>),
     salt: u64,
     index: &FrameIndex,
@@ -188,7 +193,7 @@ pub(crate) fn read_frame(
         return Err(Fault::Short);
     }
     let frame = Frame::read(salt, &bytes.slice(start..))?;
-    let range = Range::new(index.first_position, index.end());
+    let range = Range::new(index.first_position, index.end_position());
     if frame.header.session != session || frame.header.range() != range {
         return Err(Fault::Misplaced);
     }

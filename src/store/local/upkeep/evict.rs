@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use super::super::{catalogue::keys_live_from, session::Session};
+use super::super::{catalogue::oldest_live_key_time, session::LoadedSession};
 use super::Upkeep;
 use crate::{
     env::sync::atomic::Ordering,
@@ -27,13 +27,14 @@ impl Upkeep {
     /// Evicts idle sessions, and probes a disk that failed.
     pub(crate) fn evict(&self) {
         self.sessions.journal.probe();
-        self.removal.keep_reserve();
-        if !self.sessions.reserve.is_given() {
-            self.sessions.journal.look_for_room();
+        self.removal.fill_reserve();
+        if !self.sessions.reserve.is_released() {
+            self.sessions.journal.check_space();
         }
         self.close_unused();
         self.evict_unused();
-        let quiet = self.sessions.pressure() <= self.context.options.journal_retained_bytes / 16;
+        let quiet =
+            self.sessions.unflushed_bytes() <= self.context.options.journal_retained_bytes / 16;
         if quiet && let Err(error) = self.seal_evicted() {
             tracing::warn!(%error, "idle sessions are not sealed");
         }
@@ -63,7 +64,7 @@ impl Upkeep {
         if self.sessions.moving.is_walking() {
             return;
         }
-        let live = keys_live_from(&self.context.count, &*self.context.env.clock);
+        let live = oldest_live_key_time(&self.context.count, &*self.context.env.clock);
         let mut before = None;
         loop {
             before = self.sessions.catalogue_mut().evict(before.as_ref(), EVICTED_AT_ONCE, live);
@@ -84,7 +85,8 @@ impl Upkeep {
         let before = self.context.env.clock.now().plus_micros(-idle_micros);
         let policy = self.segments.policy(true);
         let wanted = |entry: Entry| {
-            entry.updated_at < before.0 && policy.run(&entry.segments, &entry.damage).is_some()
+            entry.updated_at < before.0
+                && policy.choose_run(&entry.segments, &entry.damage).is_some()
         };
         let found = {
             let mut after = self.looked_to.lock();
@@ -94,22 +96,22 @@ impl Upkeep {
             *after = stopped;
             found
         };
-        self.seal_idle(found.iter().filter_map(|key| self.sessions.session(key).ok()).collect())
+        self.seal_sessions(found.iter().filter_map(|key| self.sessions.session(key).ok()).collect())
     }
 
     /// Seals open segments of loaded sessions before the owner stops: at most one round, so that
     /// the stop stays short. A stop is clean without it.
-    pub(crate) fn seal_leaving(&self) {
+    pub(crate) fn seal_before_stop(&self) {
         if self.context.frozen.load(Ordering::Acquire) {
             return;
         }
         let loaded = self.sessions.catalogue().all_loaded();
-        if let Err(error) = self.seal_idle(loaded) {
+        if let Err(error) = self.seal_sessions(loaded) {
             tracing::warn!(%error, "what was left open is not sealed");
         }
     }
 
-    fn seal_idle(&self, sessions: Vec<Arc<Session>>) -> io::Result<()> {
+    fn seal_sessions(&self, sessions: Vec<Arc<LoadedSession>>) -> io::Result<()> {
         let _flushing = self.segments.flushing.lock();
         let mut bytes = 0;
         let mut runs = Vec::new();
@@ -125,7 +127,7 @@ impl Upkeep {
     }
 
     /// Returns segments of a flushed session that are worth sealing together.
-    fn idle_run(&self, session: &Session) -> Option<Vec<SegmentEntry>> {
+    fn idle_run(&self, session: &LoadedSession) -> Option<Vec<SegmentEntry>> {
         let state = session.state();
         if !state.unflushed.is_empty()
             || state.entry.stage.is_discarded()
@@ -133,6 +135,6 @@ impl Upkeep {
         {
             return None;
         }
-        self.segments.policy(true).run(&state.entry.segments, &state.entry.damage)
+        self.segments.policy(true).choose_run(&state.entry.segments, &state.entry.damage)
     }
 }

@@ -19,12 +19,12 @@ use super::{
     context::EngineContext,
     removal::Removal,
     segments::Segments,
-    wait::{Signal, Waited},
+    wait::{ThreadSignal, WaitOutcome},
 };
 use crate::{
     env::sync::Mutex,
     event::SessionKey,
-    store::{Recovery, Scrub},
+    store::{Recovery, ScrubResult},
 };
 
 /// Losses that a start found and no operator accepted yet.
@@ -49,9 +49,9 @@ pub(super) struct Upkeep {
     pub(super) looked_to: Mutex<Option<SessionKey>>,
     pub(super) swept_to: Mutex<Option<SessionKey>>,
     /// Signal that ends the scrub thread.
-    pub(super) scrubber: Signal,
+    pub(super) scrubber: ThreadSignal,
     /// Result of the last scrub.
-    pub(super) scrubbed: Mutex<Scrub>,
+    pub(super) scrubbed: Mutex<ScrubResult>,
     /// Held by a repair of the store or a rotation of keys, and by closing, which waits for them.
     pub(super) repairing: Mutex<()>,
     pub(super) refused: Mutex<UnresolvedLosses>,
@@ -63,16 +63,17 @@ impl Upkeep {
     /// Runs the flush thread: flushes when the unflushed bytes exceed the threshold, or when no
     /// caller wrote for a while, since syncs of segments delay writers of the journal.
     pub(super) fn flush_in_background(&self) {
-        self.removal.keep_reserve();
-        self.sessions.journal.look_for_room();
+        self.removal.fill_reserve();
+        self.sessions.journal.check_space();
         let mut written = 0;
         loop {
-            let woken = match self.sessions.flusher.work(self.context.options.settle_after) {
-                Waited::Stopped => return,
-                waited => waited == Waited::Woken,
+            let woken = match self.sessions.flusher.wait_for_work(self.context.options.settle_after)
+            {
+                WaitOutcome::Stopped => return,
+                waited => waited == WaitOutcome::Woken,
             };
-            let before = std::mem::replace(&mut written, self.sessions.journal.written());
-            let flush = self.sessions.is_pressed() || !woken && before == written;
+            let before = std::mem::replace(&mut written, self.sessions.journal.written_bytes());
+            let flush = self.sessions.needs_flush() || !woken && before == written;
             if flush {
                 // A failure is logged there; the timer triggers the retry.
                 let _ = self.removal.flush(false);
@@ -88,7 +89,7 @@ impl Upkeep {
         self.sessions.journal.refuse("the store is closed");
         self.sessions.journal.drain(&*self.sessions);
         let settled = self.removal.flush(false).and_then(|()| {
-            self.seal_leaving();
+            self.seal_before_stop();
             (0..2).try_for_each(|_| self.removal.flush(false))
         });
         let clean = settled.and_then(|()| (0..2).try_for_each(|_| self.removal.flush(true)));

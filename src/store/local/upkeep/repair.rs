@@ -9,15 +9,18 @@ use bytes::Bytes;
 use super::super::{
     journal::{ring, trouble::write_error},
     layout::{self, journal_path},
-    session::Session,
-    wait::blocking,
+    session::LoadedSession,
+    wait::run_blocking,
 };
 use super::{UnresolvedLosses, Upkeep};
 use crate::{
     env::sync::atomic::Ordering,
     event::{Position, SessionHash},
-    log::{Loss, SegmentEntry, reading::read_around, segment},
-    store::{Gap, HeldEvents, KeyReport, Repaired, StoreError, StoreResult, Verified, rules::Ask},
+    log::{AcceptedLoss, SegmentEntry, reading::read_with_holes, segment},
+    store::{
+        HeldEvents, KeyReport, RepairResult, SessionGap, StoreError, StoreResult, VerifyResult,
+        rules::WriteKind,
+    },
 };
 
 /// Maximum number of missing ring files; with more, a file has a name that this program did not
@@ -43,12 +46,12 @@ impl Upkeep {
     /// Lists the losses of a session; with `accept`, accepts them.
     pub(crate) async fn repair(
         &self,
-        session: &Arc<Session>,
+        session: &Arc<LoadedSession>,
         accept: bool,
-    ) -> StoreResult<Repaired> {
-        let gaps = blocking(|| self.find_losses(session))?;
+    ) -> StoreResult<RepairResult> {
+        let gaps = run_blocking(|| self.find_losses(session))?;
         if gaps.is_empty() {
-            return Ok(Repaired::default());
+            return Ok(RepairResult::default());
         }
         let hurt = |one: &SegmentEntry| {
             let (base, end) = (Position(one.base), Position(one.end));
@@ -58,41 +61,43 @@ impl Upkeep {
         let segments: Vec<_> = segments.into_iter().filter(hurt).collect();
         if !accept {
             let copies = segments.iter().map(|one| copy_name(session.hash, one)).collect();
-            return Ok(Repaired { gaps, copies, ..Repaired::default() });
+            return Ok(RepairResult { gaps, copies, ..RepairResult::default() });
         }
         let failed = |error: io::Error| write_error("copying to quarantine", &error);
-        let copies = blocking(|| {
+        let copies = run_blocking(|| {
             self.copy_refused()?;
             // Files derived from lost events are computed again from the remaining ones.
             let holds = |holds: &[HeldEvents]| holds.iter().any(|held| held.hash == session.hash);
-            self.segments.derived_files.withdraw(&holds)?;
+            self.segments.derived_files.hide_and_wait(&holds)?;
             self.segments.derived_files.destroy(&holds)?;
             let copy = |one: &SegmentEntry| self.copy_segment(session.hash, one);
             segments.iter().map(copy).collect::<io::Result<Vec<_>>>()
         });
         let copies = copies.map_err(failed)?;
-        let place = |gap: &Gap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
-        let loss = Loss { places: gaps.iter().map(place).collect() };
-        self.commit.drive(session, &mut self.commit.ask(Ask::GiveUp(loss))).await?;
+        let place = |gap: &SessionGap| (gap.range.from.0, gap.range.to.0, gap.reason.clone());
+        let loss = AcceptedLoss { places: gaps.iter().map(place).collect() };
+        self.commit
+            .submit(session, &mut self.commit.prepare_eventless(WriteKind::GiveUp(loss)))
+            .await?;
         for gap in &gaps {
             tracing::warn!(session = %session.hash, range = %gap.range, "a loss was accepted");
         }
         let copies = copies.into_iter().flatten().collect();
-        Ok(Repaired { gaps, copies, accepted: true, ..Repaired::default() })
+        Ok(RepairResult { gaps, copies, accepted: true, ..RepairResult::default() })
     }
 
     /// Verifies all of a session, to find every loss; returns those that no operator accepted.
-    fn find_losses(&self, session: &Arc<Session>) -> StoreResult<Vec<Gap>> {
-        let mut verified = Verified::default();
+    fn find_losses(&self, session: &Arc<LoadedSession>) -> StoreResult<Vec<SessionGap>> {
+        let mut verified = VerifyResult::default();
         if let Some(source) = self.segments.verify_session(session, &mut verified, None)? {
             // The session was not read: its losses are unknown.
             return Err(StoreError::Io { doing: "reading the session", source });
         }
-        let mut gaps: Vec<Gap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
-        let opened = self.segments.opened(session)?.gaps().into_iter();
+        let mut gaps: Vec<SessionGap> = verified.damage.into_iter().map(|(_, gap)| gap).collect();
+        let opened = self.segments.open_visible(session)?.gaps().into_iter();
         let open = opened.filter(|gap| gap.accepted_at.is_none());
         for gap in open {
-            if !gaps.iter().any(|one| one.range.holds(gap.range)) {
+            if !gaps.iter().any(|one| one.range.contains_range(gap.range)) {
                 gaps.push(gap);
             }
         }
@@ -121,7 +126,7 @@ impl Upkeep {
             other => other?,
         };
         let name = copy_name(session, one);
-        let bytes = read_around(&*file, 0, u64::MAX)?.bytes;
+        let bytes = read_with_holes(&*file, 0, u64::MAX)?.bytes;
         layout::write_quarantined(
             &self.context.env,
             &name,
@@ -133,10 +138,10 @@ impl Upkeep {
 
     /// Lists the losses of the store that name no session; with `accept`, accepts them: flushes
     /// everything whole past them, and recreates damaged files of the ring.
-    pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<Repaired> {
+    pub(crate) fn repair_store(&self, accept: bool) -> StoreResult<RepairResult> {
         if accept && !self.refused.lock().unnamed.is_empty() {
             // Lost positions are assigned again.
-            let withdrawn = self.segments.derived_files.withdraw(&|_| true);
+            let withdrawn = self.segments.derived_files.hide_and_wait(&|_| true);
             withdrawn.map_err(|error| write_error("repairing the store", &error))?;
         }
         let _turn = self.repairing.lock();
@@ -156,7 +161,7 @@ impl Upkeep {
         }
         copies.extend(ring.iter().map(|number| ring_copy_name(*number)));
         if unnamed.is_empty() || !accept {
-            return Ok(Repaired { unnamed, copies, ..Repaired::default() });
+            return Ok(RepairResult { unnamed, copies, ..RepairResult::default() });
         }
         self.check_open()?;
         let given_up = self.copy_refused().and_then(|()| {
@@ -172,10 +177,11 @@ impl Upkeep {
             copies.push(name);
             self.segments.derived_files.destroy(&|_| true)?;
             self.context.frozen.store(false, Ordering::Release);
-            self.sessions.journal.allow();
-            self.removal.flush_past().and_then(|()| {
+            self.sessions.journal.accept_writes();
+            self.removal.flush_earlier_files().and_then(|()| {
                 let bytes = self.context.options.journal_file_bytes;
-                ring.iter().try_for_each(|number| ring::fill(&self.context.env, *number, bytes))
+                ring.iter()
+                    .try_for_each(|number| ring::create_zeroed(&self.context.env, *number, bytes))
             })
         });
         if let Err(error) = given_up {
@@ -185,14 +191,14 @@ impl Upkeep {
         }
         tracing::warn!(lost = ?unnamed, "losses that name no session were accepted");
         *self.refused.lock() = UnresolvedLosses::default();
-        Ok(Repaired { unnamed, copies, accepted: true, ..Repaired::default() })
+        Ok(RepairResult { unnamed, copies, accepted: true, ..RepairResult::default() })
     }
 
     fn copy_ring_file(&self, number: u32) -> io::Result<()> {
         let bytes = match self.context.env.storage.open_read(&journal_path(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Bytes::new(),
             Err(error) => return Err(error),
-            Ok(file) => read_around(&*file, 0, u64::MAX)?.bytes,
+            Ok(file) => read_with_holes(&*file, 0, u64::MAX)?.bytes,
         };
         layout::write_quarantined(
             &self.context.env,

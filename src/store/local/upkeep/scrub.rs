@@ -5,7 +5,8 @@
 use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
 
 use super::super::{
-    journal::place::JournalPlace, layout::journal_path, removal::past::Rot, wait::Waited,
+    journal::place::JournalLocation, layout::journal_path, removal::past::DamagedJournalFile,
+    wait::WaitOutcome,
 };
 use super::{Upkeep, strays::SeenNames};
 use crate::{
@@ -14,15 +15,15 @@ use crate::{
     log::{
         Fault,
         frame::HEADER_BYTES,
-        journal::{FRAMES_AT, JournalHeader, header_copies},
-        reading::read_around,
+        journal::{FRAMES_AT, JournalHeader, read_header_copies},
+        reading::read_with_holes,
         scan::{ScanPiece, WATERMARK_ALIGN_BYTES, walk_file},
     },
-    store::{Scrub, Verified},
+    store::{ScrubResult, VerifyResult},
 };
 
 /// Journal file that a start would read.
-struct Needed {
+struct NeededFile {
     number: u32,
     file: Box<dyn File>,
     /// Header from the first copy that is whole; the other flag tells whether both are.
@@ -36,7 +37,7 @@ const BYTES_PER_SECOND: u64 = 16 << 20;
 impl Upkeep {
     /// Reads sessions, settled files, keys and journal once; throttled with `paced`.
     pub(crate) fn scrub(&self, paced: bool) {
-        let mut round = Scrub::default();
+        let mut round = ScrubResult::default();
         for what in self.sessions.check_settled() {
             tracing::error!(what, "a settled file is damaged; it is written anew");
             round.found.push(what);
@@ -46,12 +47,12 @@ impl Upkeep {
         let mut seen = SeenNames::default();
         let scopes = self.sessions.catalogue().scopes();
         for scope in scopes {
-            let sessions = self.sessions.catalogue().of_scope(&scope);
+            let sessions = self.sessions.catalogue().session_ids(&scope);
             for session in sessions {
                 if self.scrubber.is_stopped() || self.context.closed.load(Ordering::Acquire) {
                     return;
                 }
-                let mut verified = Verified::default();
+                let mut verified = VerifyResult::default();
                 let key = SessionKey { scope: scope.clone(), session };
                 // Deleted or removed meanwhile: not read.
                 let Ok(session) = self.sessions.session(&key) else { continue };
@@ -76,7 +77,7 @@ impl Upkeep {
             }
             !(self.scrubber.is_stopped() || self.context.closed.load(Ordering::Acquire))
         };
-        self.segments.derived_files.check(&rest);
+        self.segments.derived_files.scrub(&rest);
         if let Err(error) = self.unlink_strays(seen) {
             tracing::warn!(%error, "a file that a crash left could not be unlinked");
         }
@@ -86,9 +87,9 @@ impl Upkeep {
     }
 
     /// Checks both files of keys.
-    fn scrub_keys(&self, round: &mut Scrub) {
+    fn scrub_keys(&self, round: &mut ScrubResult) {
         let _turn = self.repairing.lock();
-        for what in self.context.keys.check(self.context.check_writable().is_ok()) {
+        for what in self.context.keys.check_files(self.context.check_writable().is_ok()) {
             tracing::error!(what, "a file of keys is damaged");
             round.found.push(what);
         }
@@ -96,14 +97,14 @@ impl Upkeep {
 
     /// Checks the files of the journal that a start would read. If one is damaged, flushes
     /// everything from memory and starts a new file, so that no start needs it.
-    fn scrub_journal(&self, round: &mut Scrub) {
+    fn scrub_journal(&self, round: &mut ScrubResult) {
         if self.context.frozen.load(Ordering::Acquire) {
             // The journal files are evidence and must not change.
             return;
         }
-        let place = self.sessions.recyclable();
-        let end = self.sessions.journal.place();
-        let found = match self.damaged_journal(place, end, round) {
+        let place = self.sessions.recyclable_before();
+        let end = self.sessions.journal.visible_location();
+        let found = match self.find_damaged_files(place, end, round) {
             Ok(found) => found,
             Err(error) => {
                 tracing::warn!(%error, "the journal could not be read back");
@@ -112,13 +113,13 @@ impl Upkeep {
             }
         };
         // A file freed meanwhile may have been rewritten while it was read.
-        let free = self.sessions.recyclable().order;
+        let free = self.sessions.recyclable_before().order;
         let found: Vec<_> = found.into_iter().filter(|rot| rot.order >= free).collect();
         if found.is_empty() {
             return;
         }
-        let made_good = self.removal.leave_journal(&found);
-        for Rot { what, .. } in found {
+        let made_good = self.removal.switch_journal_file(&found);
+        for DamagedJournalFile { what, .. } in found {
             let then = match &made_good {
                 Ok(()) => "settled from memory, nothing is lost".to_owned(),
                 Err(error) => format!("memory has what it held, but cannot settle it: {error}"),
@@ -129,20 +130,20 @@ impl Upkeep {
     }
 
     /// Returns the faults of the files of the journal from `place` to `end`.
-    fn damaged_journal(
+    fn find_damaged_files(
         &self,
-        place: JournalPlace,
-        end: JournalPlace,
-        round: &mut Scrub,
-    ) -> io::Result<Vec<Rot>> {
+        place: JournalLocation,
+        end: JournalLocation,
+        round: &mut ScrubResult,
+    ) -> io::Result<Vec<DamagedJournalFile>> {
         let mut needed = BTreeMap::new();
-        for (number, order) in self.sessions.journal.files() {
+        for (number, order) in self.sessions.journal.used_files() {
             if order >= place.order.max(1) && order <= end.order {
                 let file = self.context.env.storage.open_read(&journal_path(number))?;
                 file.evict()?;
-                let [first, second] = header_copies(&*file)?;
+                let [first, second] = read_header_copies(&*file)?;
                 let both = first.is_some() && second.is_some();
-                needed.insert(order, Needed { number, file, header: first.or(second), both });
+                needed.insert(order, NeededFile { number, file, header: first.or(second), both });
             }
         }
         let mut found = Vec::new();
@@ -156,7 +157,8 @@ impl Upkeep {
             let last = (order == end.order).then_some(end.byte_offset);
             let to = last.or(ends.get(&order).copied());
             let headless = one.header.is_none();
-            let mut tell = |what| found.push(Rot { number: one.number, order, what, headless });
+            let mut tell =
+                |what| found.push(DamagedJournalFile { number: one.number, order, what, headless });
             if !one.both {
                 let which = if headless { "its header" } else { "a copy of its header" };
                 tell(format!("{path}: {which} is damaged"));
@@ -177,7 +179,8 @@ impl Upkeep {
             let found = wrong.or(rest.map(|fault| (whole, fault)));
             // A start searches for frames where they may continue.
             let sought = to.next_multiple_of(WATERMARK_ALIGN_BYTES) + HEADER_BYTES as u64;
-            let unread = last.is_some() && read_around(&*one.file, to, sought)?.holes.any();
+            let unread =
+                last.is_some() && read_with_holes(&*one.file, to, sought)?.holes.has_pages();
             if let Some((at, fault)) = found.or(unread.then_some((to, Fault::Unreadable))) {
                 tell(format!("{path} at byte {at}: {fault}"));
             }
@@ -193,7 +196,7 @@ impl Upkeep {
 
     /// Waits for `pause`; returns false if the store is closing.
     fn wait_to_scrub(&self, pause: Duration) -> bool {
-        self.scrubber.pause(pause) != Waited::Stopped
+        self.scrubber.pause(pause) != WaitOutcome::Stopped
     }
 
     /// Runs the scrub thread: scrubs once per interval, the first time after one interval.

@@ -12,7 +12,7 @@ use std::{
 
 use super::super::{
     layout::SEGMENTS,
-    session::{Session, hash_of},
+    session::{LoadedSession, hash_of},
 };
 use super::Upkeep;
 use crate::{
@@ -35,30 +35,30 @@ pub(crate) struct SeenNames {
 }
 
 /// File that no session named when the round visited it.
-struct Stray {
+struct StrayFile {
     session: SessionHash,
     path: String,
     /// True if no session has that hash.
-    nobodys: bool,
+    ownerless: bool,
 }
 
 /// Returns the first eight bytes of a hash.
-fn mark(hash: &[u8]) -> u64 {
+fn digest_prefix(hash: &[u8]) -> u64 {
     hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
 }
 
-fn mark_of(path: &str) -> u64 {
-    mark(&segment::name_hash(path))
+fn path_digest(path: &str) -> u64 {
+    digest_prefix(&segment::name_hash(path))
 }
 
 impl SeenNames {
     /// Adds a session and its files.
-    pub(crate) fn add(&mut self, session: &Session) {
-        self.sessions.push(mark(&session.hash.0));
+    pub(crate) fn add(&mut self, session: &LoadedSession) {
+        self.sessions.push(digest_prefix(&session.hash.0));
         let mut state = session.state();
         for entry in state.entries_mut() {
-            let paths = entry.segments.iter().map(|one| path_of(session.hash, one));
-            self.files.extend(paths.map(|path| mark_of(&path)));
+            let paths = entry.segments.iter().map(|one| segment_path(session.hash, one));
+            self.files.extend(paths.map(|path| path_digest(&path)));
         }
     }
 
@@ -67,7 +67,7 @@ impl SeenNames {
     }
 }
 
-fn path_of(session: SessionHash, one: &SegmentEntry) -> String {
+fn segment_path(session: SessionHash, one: &SegmentEntry) -> String {
     segment::path(session, Position(one.base), one.start, one.sealed)
 }
 
@@ -76,21 +76,21 @@ impl Upkeep {
     pub(crate) fn unlink_strays(&self, mut seen: SeenNames) -> io::Result<u64> {
         let lost = !self.recovery.damage.is_empty() || self.context.frozen.load(Ordering::Acquire);
         // Otherwise a lost frame of the journal may have its only copy in such a file.
-        let needed = self.sessions.recyclable().order <= self.segments.orders_before;
+        let needed = self.sessions.recyclable_before().order <= self.segments.orders_before;
         if lost || needed || self.segments.pins.is_held() {
             return Ok(0);
         }
         seen.sessions.sort_unstable();
         seen.files.sort_unstable();
-        let strays = self.strays(&seen)?;
-        let known = strays.iter().filter(|stray| !stray.nobodys).map(|stray| stray.session);
-        let sessions = self.sessions_of_hashes(&known.collect());
+        let strays = self.find_strays(&seen)?;
+        let known = strays.iter().filter(|stray| !stray.ownerless).map(|stray| stray.session);
+        let sessions = self.sessions_by_hash(&known.collect());
         let mut gone = 0;
         for stray in strays {
             let _flushing = self.segments.flushing.lock();
             let free = match sessions.get(&stray.session) {
-                None => stray.nobodys,
-                Some(session) => self.is_free(session, &stray),
+                None => stray.ownerless,
+                Some(session) => self.is_unneeded(session, &stray),
             };
             if free && !self.context.closed.load(Ordering::Acquire) {
                 self.context.env.storage.remove(&stray.path)?;
@@ -102,17 +102,17 @@ impl Upkeep {
     }
 
     /// Returns the files of earlier starts that no entry names.
-    fn strays(&self, seen: &SeenNames) -> io::Result<Vec<Stray>> {
-        let (storage, start) = (&self.context.env.storage, self.sessions.journal.start());
+    fn find_strays(&self, seen: &SeenNames) -> io::Result<Vec<StrayFile>> {
+        let (storage, start) = (&self.context.env.storage, self.sessions.journal.start_number());
         let mut strays = Vec::new();
         for directory in storage.list(SEGMENTS)? {
             let directory = format!("{SEGMENTS}/{}", directory.name);
             for file in storage.list(&directory)? {
                 let path = format!("{directory}/{}", file.name);
-                let Some((session, of_start)) = segment::of_name(&file.name) else { continue };
-                if of_start < start && !SeenNames::contains(&seen.files, mark_of(&path)) {
-                    let nobodys = !SeenNames::contains(&seen.sessions, mark(&session.0));
-                    strays.push(Stray { session, path, nobodys });
+                let Some((session, of_start)) = segment::parse_name(&file.name) else { continue };
+                if of_start < start && !SeenNames::contains(&seen.files, path_digest(&path)) {
+                    let ownerless = !SeenNames::contains(&seen.sessions, digest_prefix(&session.0));
+                    strays.push(StrayFile { session, path, ownerless });
                 }
                 if strays.len() >= STRAYS_MAX {
                     return Ok(strays);
@@ -123,10 +123,10 @@ impl Upkeep {
     }
 
     /// Returns the sessions with these hashes; one that is evicted meanwhile may be missed.
-    fn sessions_of_hashes(
+    fn sessions_by_hash(
         &self,
         hashes: &BTreeSet<SessionHash>,
-    ) -> BTreeMap<SessionHash, Arc<Session>> {
+    ) -> BTreeMap<SessionHash, Arc<LoadedSession>> {
         let mut found: Vec<_> = self.sessions.catalogue().all_loaded();
         let wanted = |entry: Entry| hash_of(&entry).is_some_and(|hash| hashes.contains(&hash));
         let mut after = None;
@@ -148,15 +148,15 @@ impl Upkeep {
     }
 
     /// Returns true if both settled files show that a session no longer needs a file.
-    fn is_free(&self, session: &Session, stray: &Stray) -> bool {
+    fn is_unneeded(&self, session: &LoadedSession, stray: &StrayFile) -> bool {
         let (named, whole) = {
             let state = session.state();
             let mut names = state.entry.segments.iter();
-            let named = names.any(|one| path_of(session.hash, one) == stray.path);
+            let named = names.any(|one| segment_path(session.hash, one) == stray.path);
             (named, state.is_flushed() && !state.is_busy() && state.entry.damage.is_empty())
         };
         let backlog = &self.sessions.backlog;
-        let waits = backlog.names(session.hash) || backlog.is_retired(&stray.path);
-        !named && whole && !waits && self.sessions.both_have(session.hash, Lsn(0))
+        let waits = backlog.has_pending_work(session.hash) || backlog.is_retired(&stray.path);
+        !named && whole && !waits && self.sessions.both_contain(session.hash, Lsn(0))
     }
 }

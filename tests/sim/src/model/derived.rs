@@ -16,8 +16,8 @@ use super::{Model, Session, forks::survival};
 use sessionlog::{
     event::{Incarnation, SessionHash, SessionKey},
     store::{
-        Derived, DerivedFile, DerivedName, HeldEvents, Mapped, Moved, Moves, Since, StoreError,
-        StoreResult, derived::check_size,
+        ChangedSession, ChangedSessions, ChangesSeen, Derived, DerivedFile, DerivedName,
+        HeldEvents, Mapped, StoreError, StoreResult, derived::check_size,
     },
 };
 
@@ -29,7 +29,7 @@ pub(super) struct DerivedFiles {
     names: AtomicU64,
     lives: AtomicU64,
     /// Each session with the number of its last change.
-    seen: Mutex<BTreeMap<SessionHash, (u64, Moved)>>,
+    seen: Mutex<BTreeMap<SessionHash, (u64, ChangedSession)>>,
     watch: watch::Sender<u64>,
 }
 
@@ -63,15 +63,15 @@ impl DerivedFiles {
 
     /// Removes the files that hold events of a session, or those at these positions.
     pub(super) fn take_away(&self, session: SessionHash, positions: Option<&BTreeSet<u64>>) {
-        let is_of = |held: &HeldEvents| held.is_of(session, positions);
+        let is_of = |held: &HeldEvents| held.holds_events_of(session, positions);
         self.files().retain(|_, (file, _)| !file.holds.iter().any(is_of));
         self.tell();
     }
 }
 
 impl Session {
-    fn moved(&self) -> Moved {
-        Moved {
+    fn moved(&self) -> ChangedSession {
+        ChangedSession {
             key: self.info.key.clone(),
             hash: self.hash,
             base: self.base(),
@@ -102,7 +102,7 @@ impl Model {
 }
 
 impl Derived for Model {
-    fn derived(&self) -> StoreResult<Vec<DerivedFile>> {
+    fn list_derived(&self) -> StoreResult<Vec<DerivedFile>> {
         Ok(self.derived_files.files().values().map(|(file, _)| file.clone()).collect())
     }
 
@@ -138,7 +138,11 @@ impl Derived for Model {
         .boxed()
     }
 
-    fn moved(&self, since: Since, limit: usize) -> BoxFuture<'_, StoreResult<Moves>> {
+    fn list_changes(
+        &self,
+        since: ChangesSeen,
+        limit: usize,
+    ) -> BoxFuture<'_, StoreResult<ChangedSessions>> {
         async move {
             let mut seen = self.derived_files.seen.lock().unwrap_or_else(PoisonError::into_inner);
             let mut number = seen.values().map(|(number, _)| *number).max().unwrap_or(0);
@@ -156,12 +160,12 @@ impl Derived for Model {
             changed.truncate(limit);
             let number = changed.last().map_or(since.number(), |(number, _)| *number);
             let sessions = changed.into_iter().map(|(_, moved)| moved).collect();
-            Ok(Moves { sessions, since: since.to(number), more })
+            Ok(ChangedSessions { sessions, since: since.with_number(number), more })
         }
         .boxed()
     }
 
-    fn moved_watch(&self) -> watch::Receiver<u64> {
+    fn watch_changes(&self) -> watch::Receiver<u64> {
         self.derived_files.watch.subscribe()
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{REDACTED, Session, gone};
 use sessionlog::{
     event::{Event, Position, Range, Scope, SessionHash, SessionKey},
-    store::{Family, ForkPoint, Relative, StoreError, StoreResult, Survival},
+    store::{Family, ForkPoint, RelatedSession, StoreError, StoreResult, Survival},
 };
 
 /// Initial content of a fork.
@@ -95,9 +95,9 @@ pub(super) fn survival(session: &Session) -> Survival {
     }
 }
 
-fn relative(session: &Session, at: Position) -> Relative {
+fn relative(session: &Session, at: Position) -> RelatedSession {
     let survival = survival(session);
-    Relative {
+    RelatedSession {
         session: session.info.key.session.clone(),
         title: session.info.title.clone().filter(|_| survival == Survival::Alive),
         survival,
@@ -137,7 +137,7 @@ pub(super) fn family(sessions: &Sessions, key: &SessionKey, limit: usize) -> Sto
     let is_child = |one: &&Session| one.ancestors.last().is_some_and(|up| up.writer == *key);
     let below = sessions.values().filter(is_child);
     let below = below.filter(|one| !one.deleted || is_needed(sessions, &one.info.key));
-    let below: Vec<Relative> = below.map(|one| relative(one, one.base())).collect();
+    let below: Vec<RelatedSession> = below.map(|one| relative(one, one.base())).collect();
     Ok(Family {
         depth: session.ancestors.len() as u64,
         forks: below.len() as u64,

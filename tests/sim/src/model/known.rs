@@ -3,14 +3,16 @@
 use super::{Session, gone};
 use sessionlog::{
     event::{Batch, BatchKey, Event, NewEvent},
-    store::{Appended, ForkPoint, NewSession, PlacedEvent, SessionInfo, StoreError, StoreResult},
+    store::{
+        AppendResult, ForkPoint, NewSession, PlacedEvent, SessionInfo, StoreError, StoreResult,
+    },
 };
 
 /// Returns the earlier result of a creation with the same key, if its content is the same.
 pub(super) fn created_before(
     known: &Session,
     new: &NewSession,
-) -> StoreResult<(SessionInfo, Appended)> {
+) -> StoreResult<(SessionInfo, AppendResult)> {
     gone(known)?;
     let session = known.info.key.session.clone();
     let sent = &new.events.events;
@@ -26,10 +28,10 @@ pub(super) fn created_before(
     let parents = (known.info.forked_from.as_ref(), new.parent.as_ref());
     let same_call =
         known.key.as_ref().zip(new.key.as_ref()).is_none_or(|(first, key)| {
-            BatchKey::retries(first.digest(), key.digest()) == Some(true)
+            BatchKey::is_retry(first.digest(), key.digest()) == Some(true)
         });
     let stored = stored.filter(|_| same_call);
-    let stored = stored.filter(|_| ForkPoint::repeats(parents.0, parents.1));
+    let stored = stored.filter(|_| ForkPoint::may_repeat(parents.0, parents.1));
     let Some(stored) = stored.filter(|_| new.id.as_ref().is_none_or(|id| *id == session)) else {
         let what = new.key.as_ref().map(ToString::to_string).unwrap_or_default();
         return Err(StoreError::IdempotencyConflict { what, position: None });
@@ -39,7 +41,7 @@ pub(super) fn created_before(
         position: event.position,
         processed_at: event.processed_at,
     };
-    let appended = Appended {
+    let appended = AppendResult {
         events: stored.iter().map(placed).collect(),
         first_position: known.base(),
         next_position: known.base().plus(stored.len() as u64),
@@ -49,14 +51,14 @@ pub(super) fn created_before(
     Ok((known.info.clone(), appended))
 }
 
-pub(super) fn same_batch(known: &Batch, answer: &Appended, sent: &Batch) -> bool {
+pub(super) fn same_batch(known: &Batch, answer: &AppendResult, sent: &Batch) -> bool {
     let mut both = known.events.iter().zip(sent.events.iter());
     answer.events.len() == sent.events.len()
         && both.all(|(a, b)| (&a.kind, &a.body) == (&b.kind, &b.body))
 }
 
 /// Returns the earlier result, if every event of the batch is known by its id.
-pub(super) fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<Appended>> {
+pub(super) fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<AppendResult>> {
     let mut known = Vec::new();
     for (index, event) in batch.events.iter().enumerate() {
         let Some(id) = &event.id else { continue };
@@ -84,7 +86,7 @@ pub(super) fn known_ids(session: &Session, batch: &Batch) -> StoreResult<Option<
     }
     let first_position = known.first().map_or(session.info.tail, |placed| placed.position);
     let next_position = known.last().map_or(session.info.tail, |placed| placed.position.plus(1));
-    Ok(Some(Appended {
+    Ok(Some(AppendResult {
         events: known,
         first_position,
         next_position,

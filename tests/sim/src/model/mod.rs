@@ -22,10 +22,11 @@ use known::{created_before, known_ids, same_batch};
 use work::check_notes;
 
 use sessionlog::store::{
-    Aging, Appended, Change, Family, Fill, Filling, Gap, Head, Health, Keeps, Lease, LeaseCall,
-    Lifetimes, Listed, Listing, NewSession, Notes, PlacedEvent, Read, Receipt, SessionInfo, Slice,
-    Stage, Store, StoreError, StoreFuture, StoreResult, Swept, TenantUsage, Verified, Watch, Work,
-    lifetime::Count,
+    AppendResult, ChainReceipt, ExpiringSession, Family, FillDirection, Health, KeepReason,
+    LeaseCall, Lifetimes, Listing, ListingPage, ListingPageBuilder, NewSession, NotesQuery,
+    PlacedEvent, ReadRequest, ReceiptState, SessionGap, SessionInfo, SessionLease, SessionUpdate,
+    Slice, Stage, Store, StoreError, StoreFuture, StoreResult, SweepResult, TenantUsage,
+    VerifyResult, Watch, WorkState, lifetime::LifetimeClock,
 };
 use sessionlog::{
     env::{Clock, Entropy},
@@ -56,7 +57,7 @@ struct Session {
     /// The chain value after each event.
     chains: Vec<[u8; 32]>,
     /// Known batches; without events when their content was removed.
-    batches: HashMap<BatchKey, (Batch, Appended)>,
+    batches: HashMap<BatchKey, (Batch, AppendResult)>,
     notes: Vec<Note>,
     tail: tokio::sync::watch::Sender<Position>,
 }
@@ -65,7 +66,7 @@ struct Session {
 pub struct Model {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
-    count: Count,
+    count: LifetimeClock,
     lifetimes: Lifetimes,
     numbers: AtomicU64,
     sessions: Mutex<BTreeMap<SessionKey, Session>>,
@@ -76,13 +77,13 @@ impl Model {
     /// Creates an empty model.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
-        let (count, lifetimes) = (Count::begin(&*clock), Lifetimes::default());
+        let (count, lifetimes) = (LifetimeClock::begin(&*clock), Lifetimes::default());
         let (numbers, sessions) = (AtomicU64::new(0), Mutex::default());
         let derived_files = DerivedFiles::default();
         Self { clock, entropy, count, lifetimes, numbers, sessions, derived_files }
     }
 
-    fn counted(&self) -> Timestamp {
+    fn counted_time(&self) -> Timestamp {
         self.count.now(&*self.clock)
     }
 
@@ -102,8 +103,8 @@ impl Model {
     fn goes_at(&self, session: &Session) -> Option<Timestamp> {
         let (info, lifetimes) = (&session.info, &self.lifetimes);
         match session.deleted {
-            true => Some(lifetimes.deleted_goes_at(info.used_at)),
-            false => lifetimes.expired_goes_at(info.ttl_seconds, info.used_at),
+            true => Some(lifetimes.deleted_reclaim_at(info.used_at)),
+            false => lifetimes.expired_reclaim_at(info.ttl_seconds, info.used_at),
         }
     }
 
@@ -131,17 +132,17 @@ impl Model {
         run(found)
     }
 
-    fn emit(&self, session: &mut Session, batch: Batch) -> StoreResult<Appended> {
+    fn emit(&self, session: &mut Session, batch: Batch) -> StoreResult<AppendResult> {
         let tail = session.info.tail;
         let key = batch.key.as_ref();
         let known = key.and_then(|key| {
             session.batches.iter().find(|(known, _)| known.as_str() == key.as_str())
         });
         if let Some((first, (known, answer))) = known {
-            let retries = |key: &BatchKey| BatchKey::retries(first.digest(), key.digest());
+            let retries = |key: &BatchKey| BatchKey::is_retry(first.digest(), key.digest());
             let same_call = key.and_then(retries) != Some(false);
             if same_call && same_batch(known, answer, &batch) {
-                return Ok(Appended { repeated: true, ..answer.clone() });
+                return Ok(AppendResult { repeated: true, ..answer.clone() });
             }
             let what = batch.key.as_ref().map(ToString::to_string).unwrap_or_default();
             return Err(StoreError::IdempotencyConflict { what, position: None });
@@ -155,8 +156,8 @@ impl Model {
         let wanted = batch.events.iter().map(|event| event.position);
         let marks = |note: &NewNote| note.kind.is_checkpoint() && !note.idle;
         if !batch.events.is_empty() || batch.note.as_ref().is_none_or(marks) {
-            let (id, counted) = (session.info.key.session.clone(), self.counted());
-            session.info.work.admit(&id, batch.fence, counted)?;
+            let (id, counted) = (session.info.key.session.clone(), self.counted_time());
+            session.info.work.check_writer(&id, batch.fence, counted)?;
         }
         for (before, expected) in (0..).zip(wanted).chain([(0, batch.if_position)]) {
             if let Some(expected) = expected.filter(|wanted| *wanted != tail.plus(before)) {
@@ -165,7 +166,7 @@ impl Model {
         }
         check_notes(session, batch.note.as_ref())?;
         let now = self.clock.now().max(session.info.updated_at);
-        session.info.used_at = self.counted();
+        session.info.used_at = self.counted_time();
         let answer = self.push(session, &batch, now);
         if let Some(note) = batch.note.clone() {
             self.keep(session, note);
@@ -180,7 +181,7 @@ impl Model {
         Ok(answer)
     }
 
-    fn push(&self, session: &mut Session, batch: &Batch, now: Timestamp) -> Appended {
+    fn push(&self, session: &mut Session, batch: &Batch, now: Timestamp) -> AppendResult {
         let first_position = session.info.tail;
         let mut placed = Vec::new();
         for event in batch.events.iter() {
@@ -193,7 +194,7 @@ impl Model {
             session.info.updated_at = now;
             let chain = blake3::hash(&[&session.info.receipt.chain, &event.body[..]].concat());
             session.info.receipt =
-                Receipt { position: session.info.tail, chain: *chain.as_bytes() };
+                ChainReceipt { position: session.info.tail, chain: *chain.as_bytes() };
             session.chains.push(session.info.receipt.chain);
             placed.push(PlacedEvent { id: id.clone(), position, processed_at: now });
             session.events.push(Event {
@@ -207,7 +208,7 @@ impl Model {
             });
         }
         session.tail.send_replace(session.info.tail);
-        Appended {
+        AppendResult {
             events: placed,
             first_position,
             next_position: session.info.tail,
@@ -244,10 +245,10 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         new: NewSession,
-    ) -> StoreFuture<'a, (SessionInfo, Appended)> {
+    ) -> StoreFuture<'a, (SessionInfo, AppendResult)> {
         async move {
             let now = self.clock.now();
-            let live = self.count.earliest(&*self.clock, limits::BATCH_KEY_MICROS);
+            let live = self.count.earliest_wall_time(&*self.clock, limits::BATCH_KEY_MICROS);
             let known = self.sessions().values().find_map(|old| {
                 let keys = old.key.as_ref().zip(new.key.as_ref());
                 let same = keys.is_some_and(|(old, new)| old.as_str() == new.as_str())
@@ -284,13 +285,13 @@ impl Store for Model {
                     updated_at: events.last().map_or(now, |last| last.processed_at.max(now)),
                     archived_at: None,
                     held_at: None,
-                    used_at: self.counted(),
+                    used_at: self.counted_time(),
                     tail,
-                    receipt: Receipt { position: tail, chain },
+                    receipt: ChainReceipt { position: tail, chain },
                     bytes,
                     rewritten: 0,
                     damage: Vec::new(),
-                    work: Work::default(),
+                    work: WorkState::default(),
                     forked_from: new.parent,
                 },
                 hash: self.derived_files.begin(&key),
@@ -316,7 +317,7 @@ impl Store for Model {
         .boxed()
     }
 
-    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, Appended> {
+    fn append<'a>(&'a self, key: &'a SessionKey, batch: Batch) -> StoreFuture<'a, AppendResult> {
         async move {
             let appended = self.with(key, |session| self.emit(session, batch));
             self.derived_files.tell();
@@ -325,9 +326,13 @@ impl Store for Model {
         .boxed()
     }
 
-    fn change<'a>(&'a self, key: &'a SessionKey, change: Change) -> StoreFuture<'a, SessionInfo> {
+    fn change<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        change: SessionUpdate,
+    ) -> StoreFuture<'a, SessionInfo> {
         async move {
-            let (now, counted) = (self.clock.now(), self.counted());
+            let (now, counted) = (self.clock.now(), self.counted_time());
             // An expired session that was also deleted can be restored like any expired one.
             if (change.restore || change.discard)
                 && let Some(session) = self.sessions().get_mut(key).filter(|one| one.expired)
@@ -369,8 +374,8 @@ impl Store for Model {
     fn verify_head<'a>(
         &'a self,
         key: &'a SessionKey,
-        expected: Receipt,
-    ) -> StoreFuture<'a, (Verified, Head)> {
+        expected: ChainReceipt,
+    ) -> StoreFuture<'a, (VerifyResult, ReceiptState)> {
         async move {
             let verified = self.verify(&key.scope, Some(&key.session)).await?;
             self.with(key, |session| {
@@ -382,9 +387,9 @@ impl Store for Model {
                 Ok((
                     verified,
                     match chain {
-                        None => Head::Shorter { tail: session.info.tail },
-                        Some(chain) if chain == expected.chain => Head::Holds,
-                        Some(chain) => Head::Differs { chain },
+                        None => ReceiptState::Shorter { tail: session.info.tail },
+                        Some(chain) if chain == expected.chain => ReceiptState::Holds,
+                        Some(chain) => ReceiptState::Differs { chain },
                     },
                 ))
             })
@@ -465,9 +470,9 @@ impl Store for Model {
         .boxed()
     }
 
-    fn used<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
+    fn use_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, SessionInfo> {
         async move {
-            let counted = self.counted();
+            let counted = self.counted_time();
             self.with(key, |session| {
                 session.info.used_at = session.info.used_at.max(counted);
                 Ok(session.info.clone())
@@ -480,30 +485,33 @@ impl Store for Model {
         async move { family(&self.sessions(), key, limit) }.boxed()
     }
 
-    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, Listed> {
+    fn list<'a>(&'a self, scope: &'a Scope, listing: Listing) -> StoreFuture<'a, ListingPage> {
         async move {
             let sessions = self.sessions();
             let mut found: Vec<&SessionInfo> = sessions
                 .values()
                 .filter(|session| gone(session).is_ok() && session.info.key.scope == *scope)
                 .map(|session| &session.info)
-                .filter(|info| listing.admits(info))
+                .filter(|info| {
+                    let (id, workspace) = (info.key.session.as_str(), info.workspace.as_deref());
+                    listing.may_select(info.created_at, id, workspace, info.archived_at.is_some())
+                })
                 .collect();
             found.sort_by(|a, b| {
                 let [a, b] = [a, b].map(|info| (info.created_at, info.key.session.as_str()));
-                listing.looking_order(a, b)
+                listing.compare_by_creation(a, b)
             });
-            let mut filling = Filling::new(&listing);
+            let mut filling = ListingPageBuilder::new(&listing);
             let _more = found.into_iter().all(|info| {
                 let place = (info.created_at, info.key.session.clone());
-                filling.look(place, Some(info.clone()))
+                filling.examine(place, Some(info.clone()))
             });
-            Ok(filling.page())
+            Ok(filling.into_page())
         }
         .boxed()
     }
 
-    fn note<'a>(
+    fn write_note<'a>(
         &'a self,
         key: &'a SessionKey,
         fence: Option<Fence>,
@@ -512,7 +520,7 @@ impl Store for Model {
         async move { self.note_of(key, fence, note) }.boxed()
     }
 
-    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: Notes) -> StoreFuture<'a, Vec<Note>> {
+    fn notes<'a>(&'a self, key: &'a SessionKey, wanted: NotesQuery) -> StoreFuture<'a, Vec<Note>> {
         async move { self.notes_of(key, wanted) }.boxed()
     }
 
@@ -520,11 +528,11 @@ impl Store for Model {
         &'a self,
         key: &'a SessionKey,
         call: LeaseCall,
-    ) -> StoreFuture<'a, (Lease, SessionInfo)> {
+    ) -> StoreFuture<'a, (SessionLease, SessionInfo)> {
         async move { self.lease_of(key, call) }.boxed()
     }
 
-    fn unfinished<'a>(
+    fn list_unfinished<'a>(
         &'a self,
         scope: &'a Scope,
         workspace: Option<&'a str>,
@@ -533,11 +541,11 @@ impl Store for Model {
         async move { Ok(self.unfinished_of(scope, workspace, limit)) }.boxed()
     }
 
-    fn unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
+    fn list_unmarked(&self, since: Timestamp, limit: usize) -> StoreFuture<'_, Vec<SessionKey>> {
         async move { Ok(self.unmarked_since(since, limit)) }.boxed()
     }
 
-    fn read<'a>(&'a self, key: &'a SessionKey, read: Read) -> StoreFuture<'a, Slice> {
+    fn read<'a>(&'a self, key: &'a SessionKey, read: ReadRequest) -> StoreFuture<'a, Slice> {
         async move {
             self.with(key, |session| {
                 let tail = session.info.tail;
@@ -557,8 +565,8 @@ impl Store for Model {
                     room.then(|| events.push(event.clone())).is_some()
                 };
                 match read.fill {
-                    Fill::Forward => wanted.iter().all(&mut take),
-                    Fill::Backward => wanted.iter().rev().all(&mut take),
+                    FillDirection::Forward => wanted.iter().all(&mut take),
+                    FillDirection::Backward => wanted.iter().rev().all(&mut take),
                 };
                 if let Some(range) = lost.first().filter(|_| !read.allow_gaps) {
                     let (session, range) = (key.session.clone(), *range);
@@ -569,14 +577,14 @@ impl Store for Model {
                     + lost.iter().map(|range| range.len() as usize).sum::<usize>()
                     < wanted.len();
                 let covered = match (events.first(), events.last()) {
-                    (Some(_), Some(last)) if full && read.fill == Fill::Forward => {
+                    (Some(_), Some(last)) if full && read.fill == FillDirection::Forward => {
                         Range::new(range.from, last.position.plus(1))
                     }
                     (Some(first), Some(_)) if full => Range::new(first.position, range.to),
                     _ => range,
                 };
                 let reason = "the session that wrote it was erased".to_owned();
-                let gap = |range| Gap { range, reason: reason.clone(), accepted_at: None };
+                let gap = |range| SessionGap { range, reason: reason.clone(), accepted_at: None };
                 Ok(Slice { events, covered, gaps: lost.into_iter().map(gap).collect(), tail })
             })
         }
@@ -615,10 +623,10 @@ impl Store for Model {
         &'a self,
         scope: &'a Scope,
         session: Option<&'a SessionId>,
-    ) -> StoreFuture<'a, Verified> {
+    ) -> StoreFuture<'a, VerifyResult> {
         async move {
             let sessions = self.sessions();
-            let mut verified = Verified::default();
+            let mut verified = VerifyResult::default();
             for (key, found) in sessions.iter().filter(|(key, _)| key.scope == *scope) {
                 if session.is_none_or(|session| key.session == *session) && gone(found).is_ok() {
                     verified.sessions += 1;
@@ -640,13 +648,13 @@ impl Store for Model {
         self.lifetimes
     }
 
-    fn counted(&self) -> Timestamp {
-        Self::counted(self)
+    fn counted_time(&self) -> Timestamp {
+        Self::counted_time(self)
     }
 
-    fn sweep(&self) -> StoreFuture<'_, Swept> {
+    fn sweep(&self) -> StoreFuture<'_, SweepResult> {
         async {
-            let (counted, mut swept) = (self.counted(), Swept::default());
+            let (counted, mut swept) = (self.counted_time(), SweepResult::default());
             let mut sessions = self.sessions();
             let needed: Vec<SessionKey> =
                 sessions.keys().filter(|key| is_needed(&sessions, key)).cloned().collect();
@@ -673,10 +681,14 @@ impl Store for Model {
         .boxed()
     }
 
-    fn aging<'a>(&'a self, scope: &'a Scope, limit: usize) -> StoreFuture<'a, Vec<Aging>> {
+    fn list_aging<'a>(
+        &'a self,
+        scope: &'a Scope,
+        limit: usize,
+    ) -> StoreFuture<'a, Vec<ExpiringSession>> {
         async move {
             let sessions = self.sessions();
-            let mut found: Vec<Aging> = Vec::new();
+            let mut found: Vec<ExpiringSession> = Vec::new();
             for session in sessions.values().filter(|one| one.info.key.scope == *scope) {
                 let info = &session.info;
                 let (stage, ends_at) = match (session.deleted, session.expired) {
@@ -687,17 +699,17 @@ impl Store for Model {
                 if stage == Stage::Alive && ends_at.is_none() {
                     continue;
                 }
-                found.push(Aging {
+                found.push(ExpiringSession {
                     session: info.key.session.clone(),
                     title: info.title.clone(),
                     stage,
                     used_at: info.used_at,
                     ends_at,
                     ttl_seconds: info.ttl_seconds,
-                    kept: info.held_at.filter(|_| stage != Stage::Deleted).map(Keeps::Hold),
+                    kept: info.held_at.filter(|_| stage != Stage::Deleted).map(KeepReason::Hold),
                 });
             }
-            found.sort_by(Aging::soonest);
+            found.sort_by(ExpiringSession::compare_end);
             found.truncate(limit);
             Ok(found)
         }

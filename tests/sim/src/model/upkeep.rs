@@ -5,13 +5,13 @@ use futures_util::{FutureExt, future::BoxFuture};
 use super::{Model, gone};
 use sessionlog::{
     event::SessionKey,
-    store::{KeyReport, Maintain, Recovery, Repaired, StoreError, StoreResult, Verified},
+    store::{KeyReport, Maintain, Recovery, RepairResult, StoreError, StoreResult, VerifyResult},
 };
 
 impl Maintain for Model {
-    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<Verified>> {
+    fn verify_scopes(&self) -> BoxFuture<'_, StoreResult<VerifyResult>> {
         async move {
-            let mut verified = Verified::default();
+            let mut verified = VerifyResult::default();
             for found in self.sessions().values().filter(|found| gone(found).is_ok()) {
                 verified.sessions += 1;
                 verified.events += found.info.tail.0;
@@ -26,12 +26,12 @@ impl Maintain for Model {
         &'a self,
         key: &'a SessionKey,
         _accept: bool,
-    ) -> BoxFuture<'a, StoreResult<Repaired>> {
-        async move { self.with(key, |_| Ok(Repaired::default())) }.boxed()
+    ) -> BoxFuture<'a, StoreResult<RepairResult>> {
+        async move { self.with(key, |_| Ok(RepairResult::default())) }.boxed()
     }
 
-    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<Repaired>> {
-        async { Ok(Repaired::default()) }.boxed()
+    fn repair_store(&self, _accept: bool) -> BoxFuture<'_, StoreResult<RepairResult>> {
+        async { Ok(RepairResult::default()) }.boxed()
     }
 
     fn keys(&self) -> BoxFuture<'_, StoreResult<Option<KeyReport>>> {

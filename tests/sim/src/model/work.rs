@@ -5,7 +5,9 @@ use std::sync::atomic::Ordering;
 use super::{Model, Session, gone};
 use sessionlog::{
     event::{Fence, Lsn, NewNote, Note, NoteKind, Position, Scope, SessionKey, Timestamp},
-    store::{LastCheckpoint, Lease, LeaseCall, Notes, SessionInfo, StoreError, StoreResult},
+    store::{
+        LastCheckpoint, LeaseCall, NotesQuery, SessionInfo, SessionLease, StoreError, StoreResult,
+    },
 };
 
 impl Model {
@@ -22,7 +24,7 @@ impl Model {
             info.work.checkpoint = Some(LastCheckpoint { number, position, open });
         }
         if !note.idle {
-            info.used_at = self.counted();
+            info.used_at = self.counted_time();
         }
         let at = self.clock.now().max(info.updated_at);
         let (name, body) = (note.name, note.body);
@@ -35,14 +37,14 @@ impl Model {
         fence: Option<Fence>,
         note: NewNote,
     ) -> StoreResult<SessionInfo> {
-        let counted = self.counted();
+        let counted = self.counted_time();
         self.with(key, |session| {
             let id = key.session.clone();
             if session.info.archived_at.is_some() {
                 return Err(StoreError::SessionArchived { session: id });
             }
             if note.kind.is_checkpoint() && !note.idle {
-                session.info.work.admit(&id, fence, counted)?;
+                session.info.work.check_writer(&id, fence, counted)?;
             }
             check_notes(session, Some(&note))?;
             self.keep(session, note);
@@ -50,7 +52,7 @@ impl Model {
         })
     }
 
-    pub(super) fn notes_of(&self, key: &SessionKey, wanted: Notes) -> StoreResult<Vec<Note>> {
+    pub(super) fn notes_of(&self, key: &SessionKey, wanted: NotesQuery) -> StoreResult<Vec<Note>> {
         self.with(key, |session| {
             let mut bytes = 0;
             let behind = session.notes.iter().filter(|note| note.number > wanted.after);
@@ -67,11 +69,11 @@ impl Model {
         &self,
         key: &SessionKey,
         call: LeaseCall,
-    ) -> StoreResult<(Lease, SessionInfo)> {
-        let counted = self.counted();
+    ) -> StoreResult<(SessionLease, SessionInfo)> {
+        let counted = self.counted_time();
         self.with(key, |session| {
             let id = key.session.clone();
-            let (lease, changes) = session.info.work.call(&id, call, counted)?;
+            let (lease, changes) = session.info.work.apply_call(&id, call, counted)?;
             if changes && session.info.archived_at.is_some() {
                 return Err(StoreError::SessionArchived { session: id });
             }
