@@ -122,7 +122,7 @@ pub fn escape_item(text: &str) -> String {
     escape_around_code(text, push).replace('\n', "\n  ")
 }
 
-/// Puts a label before an [`item`]; a code block begins on a separate line.
+/// Puts a label before an [escaped item](escape_item); a code block begins on a separate line.
 #[must_use]
 pub fn with_label(label: &str, item: &str) -> String {
     let gap = if item.starts_with("```") { "\n  " } else { " " };

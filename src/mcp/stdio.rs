@@ -57,7 +57,7 @@ pub async fn serve_stdio(client: Client, options: StdioOptions) -> Result<(), St
 /// Serves one client on any pair of streams until it closes its end.
 ///
 /// # Errors
-/// Those of [`stdio`].
+/// Those of [`serve_stdio`].
 pub async fn serve_streams<R, W>(
     streams: (R, W),
     client: Client,

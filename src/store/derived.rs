@@ -169,7 +169,7 @@ pub trait Derived: Send + Sync {
     /// Opens a derived file after checking all of it. It may read the whole file: call it where
     /// blocking on the disk is allowed. An erasure and a redaction wait until the result is
     /// dropped: hold it while you compute, not across an `await`, nor across another call of the
-    /// store, and drop it within milliseconds once it [is damaged](Mapped::is_hurt): then it is
+    /// store, and drop it within milliseconds once [`Mapped::has_read_error`]: then it is
     /// opened again, or is lost and rebuilt.
     ///
     /// # Errors
