@@ -160,7 +160,7 @@ impl PreparedTool {
         if let Some(problem) = error.message.strip_prefix(field) {
             error.message = format!("{renamed}{problem}");
         }
-        error.message = argument.names.rename_quoted(error.message);
+        error.message = argument.names.rename_quoted(&error.message);
         error.hint.field = Some(renamed);
         error
     }

@@ -130,17 +130,21 @@ impl ToolNames {
         }
     }
 
-    /// Renames the members of the verb that an error message quotes.
-    pub(crate) fn rename_quoted(&self, message: String) -> String {
-        let inner = self.inner.iter().map(|inner| &**inner);
-        let message = inner.fold(message, |message, names| names.rename_quoted(message));
-        self.members.iter().fold(message, |message, one| {
-            let message = match &one.in_tool {
-                Some(name) => message.replace(&format!("`{}`", one.in_verb), &format!("`{name}`")),
-                None => message,
-            };
-            one.names.rename_quoted(message)
-        })
+    /// Renames the members of the verb that an error message quotes in backticks.
+    pub(crate) fn rename_quoted(&self, message: &str) -> String {
+        let parts = message.split('`').enumerate().map(|(index, part)| match index % 2 {
+            1 => self.tool_name(part).unwrap_or(part),
+            _ => part,
+        });
+        parts.collect::<Vec<_>>().join("`")
+    }
+
+    /// Returns the name in the tool of a member at any depth.
+    fn tool_name(&self, in_verb: &str) -> Option<&str> {
+        let own = self.members.iter().find(|one| one.in_verb == in_verb);
+        let mut inside = self.members.iter().map(|one| &one.names).chain(self.inner.as_deref());
+        own.and_then(|one| one.in_tool.as_deref())
+            .or_else(|| inside.find_map(|names| names.tool_name(in_verb)))
     }
 
     fn rename<'a>(&self, text: &'a str, to: NameSide) -> Cow<'a, str> {
