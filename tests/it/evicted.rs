@@ -572,3 +572,39 @@ async fn a_session_being_loaded_does_not_block_others() {
     gated.set(Gate::Up);
     assert_eq!(reader.await.unwrap(), 1);
 }
+
+#[test]
+fn a_write_that_stalls_does_not_block_reads_on_one_worker_or_two() {
+    for workers in [1, 2] {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(workers).build().unwrap().block_on(async {
+            let sim = Sim::new(18);
+            let gated = Gated::new(sim.env().storage, "journal", Gate::Up);
+            let env = Env { storage: gated.clone(), ..sim.env() };
+            let store = Arc::new(LocalStore::open_local(&env, small()).unwrap());
+            create(&*store, "s").await;
+            // Quick writes, until the journal counts the disk as quick.
+            for _ in 0..20 {
+                append(&*store, &key("s"), batch([event("{}")])).await.unwrap();
+            }
+            gated.set(Gate::Down);
+            let writer = tokio::spawn({
+                let store = Arc::clone(&store);
+                async move {
+                    for n in 0..200 {
+                        append(&*store, &key("s"), batch([event(&body(n, 2_000))])).await.unwrap();
+                    }
+                }
+            });
+            // It needs the next file of the journal.
+            gated.wait(Gate::SomebodyWaits);
+            let reader = tokio::spawn({
+                let store = Arc::clone(&store);
+                async move { store.info(&key("s")).await.unwrap().tail }
+            });
+            assert!(reader.await.unwrap() >= Position(20), "{workers} workers");
+            gated.set(Gate::Up);
+            writer.await.unwrap();
+        });
+    }
+}

@@ -16,7 +16,7 @@ use super::{
     removal::Removal,
     segments::{Segments, notes::entry_key},
     session::{LoadedSession, SessionState},
-    wait::run_blocking,
+    wait::{run_blocking, run_brief},
 };
 use crate::{
     env::{
@@ -408,7 +408,9 @@ impl CommitPath {
 
     async fn wait_until_committed(&self, queued: QueuedRequest) -> StoreResult<AppendResult> {
         if queued.lead {
-            run_blocking(|| self.sessions.journal.lead(1, &*self.sessions));
+            let journal = &self.sessions.journal;
+            let lead = || journal.lead(1, &*self.sessions);
+            if journal.is_quick() { run_brief(lead) } else { run_blocking(lead) }
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
         if queued.done.await.map_err(|_| lost())?? == VisibilityStep::Show {

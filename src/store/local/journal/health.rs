@@ -8,6 +8,8 @@ use crate::{env::sync::atomic::Ordering, store::Health};
 
 /// Duration of a write or sync after which the disk counts as not ready.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
+/// Mean duration of recent writes and syncs below which a disk is quick: docs/decisions/0097.
+pub(super) const QUICK_MAX: Duration = Duration::from_micros(500);
 
 impl<S> Journal<S> {
     /// Records the result of a write. Readiness reports the last one; after several failed syncs
@@ -65,14 +67,27 @@ impl<S> Journal<S> {
         self.trouble.lock().record_space(now, found.as_ref().err());
     }
 
-    /// Runs a write or sync, and records its start for [`Self::stall_duration`].
+    /// Runs a write or sync; records its start for [`Self::stall_duration`] and its duration for
+    /// [`Self::is_quick`].
     pub(super) fn run_timed<T>(&self, write: impl FnOnce() -> T) -> T {
-        let micros = self.env.clock.monotonic().as_micros();
-        let micros = u64::try_from(micros).unwrap_or(u64::MAX).max(1);
-        self.busy_since.store(micros, Ordering::Relaxed);
+        let start = self.monotonic_micros().max(1);
+        self.busy_since.store(start, Ordering::Relaxed);
         let written = write();
         self.busy_since.store(0, Ordering::Relaxed);
+        let micros = self.monotonic_micros().saturating_sub(start);
+        let usual = self.usual_micros.load(Ordering::Relaxed);
+        self.usual_micros.store(usual - usual / 8 + micros / 8, Ordering::Relaxed);
         written
+    }
+
+    fn monotonic_micros(&self) -> u64 {
+        u64::try_from(self.env.clock.monotonic().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Returns true if writes and syncs take less than [`QUICK_MAX`] of late: a thread that leads
+    /// may keep its other tasks waiting meanwhile.
+    pub(crate) fn is_quick(&self) -> bool {
+        Duration::from_micros(self.usual_micros.load(Ordering::Relaxed)) < QUICK_MAX
     }
 
     /// Returns the reason of the last failed write, if that was recent.

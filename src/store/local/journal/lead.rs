@@ -24,7 +24,11 @@ impl<S> Journal<S> {
         let committer = part == ENDLESS;
         let mut left = part;
         let mut empty = Vec::new();
-        while let Some(mut round) = self.take_round(empty, committer || left == 0) {
+        loop {
+            if committer {
+                self.gather();
+            }
+            let Some(mut round) = self.take_round(empty, committer || left == 0) else { return };
             let frames = round.iter().map(|item| &item.frame);
             let (result, end) = self.run_timed(|| {
                 let mut writer = self.writer.lock();

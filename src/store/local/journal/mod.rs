@@ -16,6 +16,8 @@ pub(super) mod ring;
 pub(super) mod trouble;
 pub(super) mod writer;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use tokio::sync::{oneshot, watch};
 
@@ -102,6 +104,8 @@ pub(super) struct Journal<S> {
     trouble: Mutex<DiskTrouble>,
     /// Start of the write or sync in progress, in microseconds of the monotonic clock; 0 for none.
     busy_since: AtomicU64,
+    /// Moving average of how long a write or sync takes, in microseconds.
+    usual_micros: AtomicU64,
     progress: watch::Sender<u64>,
 }
 
@@ -134,7 +138,10 @@ impl<S> Journal<S> {
             next_lsn: place.lsn,
             lead: LeaderState::Free,
             waiting: 0,
-            crowded: false,
+            expected: 0,
+            round_start: Duration::ZERO,
+            cycle: Duration::ZERO,
+            gathers: false,
             committer: CommitterState::Asleep,
             refuse: None,
         };
@@ -152,6 +159,8 @@ impl<S> Journal<S> {
             written: AtomicU64::new(0),
             trouble: Mutex::new(rank::TROUBLE, DiskTrouble::default()),
             busy_since: AtomicU64::new(0),
+            // Slow until it is known.
+            usual_micros: AtomicU64::new(2 * health::QUICK_MAX.as_micros() as u64),
             progress: watch::channel(0).0,
         }
     }

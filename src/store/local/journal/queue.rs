@@ -1,6 +1,8 @@
 //! The queue of the journal: frames to be written, in the order of their numbers, and the thread
 //! that leads. It must not write.
 
+use std::time::Duration;
+
 use super::{Journal, QueuedFrame, bytes_of, writer::RoundFailure};
 use crate::{env::sync::atomic::Ordering, event::Lsn};
 
@@ -8,6 +10,13 @@ use crate::{env::sync::atomic::Ordering, event::Lsn};
 const ROUND_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of queued frames at which a further caller is rejected as busy.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
+
+/// Maximum time that the committer waits for half of the expected frames, and the share of the last
+/// cycle that it waits: docs/decisions/0097.
+const GATHER_MAX: Duration = Duration::from_millis(1);
+const GATHER_SHARE: u32 = 4;
+/// Time between two rounds after which the frames of the first say nothing of the second.
+const BURST_CYCLE_MAX: Duration = Duration::from_millis(50);
 
 /// Reason why a frame was not queued.
 pub(crate) enum QueueRefusal {
@@ -34,8 +43,15 @@ pub(super) struct CommitQueue<S> {
     pub(super) lead: LeaderState,
     /// Number of threads that wait for the lead; the committer hands it over between two rounds.
     pub(super) waiting: usize,
-    /// True if the last round had several frames: the committer leads the next.
-    pub(super) crowded: bool,
+    /// Frames expected in a round: those of the last one, or half of what was expected of it. With
+    /// several the committer leads, and waits for half of them.
+    pub(super) expected: usize,
+    /// Start of the last round, on the monotonic clock.
+    pub(super) round_start: Duration,
+    /// Time from the start of the round before to that of the last one.
+    pub(super) cycle: Duration,
+    /// True while the committer waits for half of the expected frames.
+    pub(super) gathers: bool,
     pub(super) committer: CommitterState,
     pub(super) refuse: Option<WriteRefusal>,
 }
@@ -75,6 +91,20 @@ impl<S> CommitQueue<S> {
     pub(super) fn push(&mut self, item: QueuedFrame<S>) {
         self.bytes += item.frame.header.stride();
         self.items.push(item);
+    }
+
+    /// Returns true if the queue has less than half of the frames expected in a round.
+    fn is_thin(&self) -> bool {
+        !self.items.is_empty() && self.items.len() < self.expected / 2
+    }
+
+    /// Records that a round of `count` frames starts; expects as many of the next, unless the last
+    /// one is long ago.
+    fn begin_round(&mut self, count: usize, now: Duration) {
+        self.cycle = now.saturating_sub(self.round_start);
+        self.round_start = now;
+        let fading = if self.cycle < BURST_CYCLE_MAX { self.expected / 2 } else { 0 };
+        self.expected = count.max(fading);
     }
 
     /// Makes the committer watch for idleness, to write a watermark; returns whether it was asleep.
@@ -137,10 +167,14 @@ impl<S> Journal<S> {
             "a frame has the numbers that it was given"
         );
         queue.push(item);
+        if queue.gathers && !queue.is_thin() {
+            queue.gathers = false;
+            self.wake.notify_one();
+        }
         if queue.lead != LeaderState::Free {
             return Ok(false);
         }
-        if !(self.background && queue.crowded) {
+        if !(self.background && queue.expected > 1) {
             queue.lead = LeaderState::Taken;
             return Ok(true);
         }
@@ -148,6 +182,19 @@ impl<S> Journal<S> {
         drop(queue);
         self.wake.notify_one();
         Ok(false)
+    }
+
+    /// Waits for half of the expected frames, a share of a cycle at most, so that one sync serves
+    /// callers that were answered together. The caller is the committer and leads.
+    pub(super) fn gather(&self) {
+        let mut queue = self.queue.lock();
+        if !queue.is_thin() || queue.waiting > 0 {
+            return;
+        }
+        let limit = (queue.cycle / GATHER_SHARE).min(GATHER_MAX);
+        queue.gathers = true;
+        (queue, _) = self.wake.wait_timeout(queue, limit);
+        queue.gathers = false;
     }
 
     /// Takes the next round into an empty list. Returns `None` if the leadership ends, because the
@@ -176,7 +223,7 @@ impl<S> Journal<S> {
             queue.lead = LeaderState::Free;
             return None;
         }
-        queue.crowded = count > 1;
+        queue.begin_round(count, self.env.clock.monotonic());
         if count == queue.items.len() {
             std::mem::swap(&mut round, &mut queue.items);
         } else {

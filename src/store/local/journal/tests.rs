@@ -1,12 +1,17 @@
 //! Tests of the journal alone, without sessions.
 
-use std::cell::RefCell;
+use std::{
+    cell::RefCell,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 
 use tempfile::{TempDir, tempdir};
 
 use super::{lead::ENDLESS, *};
 use crate::{
-    event::{Lsn, Position},
+    env::Clock,
+    event::{Lsn, Position, Timestamp},
     log::{ChainValue, FrameHeader, FrameKind},
 };
 
@@ -41,9 +46,28 @@ fn queued_frame(
     (QueuedFrame { session: (), frame, plain: None, effect: None, done: Some(done) }, receiver)
 }
 
+/// Clock whose monotonic time is a number of microseconds that a test sets.
+#[derive(Default)]
+struct WriteClock(std::sync::atomic::AtomicU64);
+
+impl Clock for WriteClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(self.0.load(Relaxed))
+    }
+}
+
 fn open_journal(home: &TempDir, background: bool) -> Journal<()> {
+    open_journal_on(home, background, |_| {})
+}
+
+fn open_journal_on(home: &TempDir, background: bool, change: impl FnOnce(&mut Env)) -> Journal<()> {
     const FILE_BYTES: u64 = 8 << 20;
-    let env = Env::open(home.path()).unwrap();
+    let mut env = Env::open(home.path()).unwrap();
+    change(&mut env);
     env.storage.create_dir("journal").unwrap();
     let place = JournalLocation { order: 0, byte_offset: 0, lsn: Lsn(0) };
     let resume = JournalResume { place, order: 0, start: 0, ring: Vec::new() };
@@ -109,7 +133,7 @@ fn the_committer_writes_a_watermark_after_each_burst_it_leads() {
         scope.spawn(|| journal.run_committer(&outcome));
         for burst in 0..3 {
             // As after a round of many frames: the committer leads this one.
-            journal.queue.lock().crowded = true;
+            journal.queue.lock().expected = 2;
             led.push(queue().unwrap_or(true));
             let is_marked = || {
                 let written = journal.visible_location().lsn == Lsn(burst + 1);
@@ -187,4 +211,21 @@ fn writes_are_refused_once_another_owner_wrote_a_journal_file() {
     assert_eq!(write_frame(&theirs), None);
     assert!(theirs.refusal_reason().is_some_and(|why| why.contains("another process wrote")));
     assert_eq!(write_frame(&ours), Some(true));
+}
+
+#[test]
+fn a_disk_is_quick_while_its_recent_writes_are() {
+    let home = tempdir().unwrap();
+    let clock = Arc::new(WriteClock::default());
+    let journal = open_journal_on(&home, false, |env| env.clock = Arc::clone(&clock) as _);
+    let write = |micros| journal.run_timed(|| clock.0.fetch_add(micros, Relaxed));
+    assert!(!journal.is_quick(), "slow until it is known");
+    (0..20).for_each(|_| _ = write(100));
+    assert!(journal.is_quick());
+    write(8_000);
+    assert!(!journal.is_quick(), "one slow write counts for several quick ones");
+    (0..20).for_each(|_| _ = write(100));
+    assert!(journal.is_quick());
+    (0..20).for_each(|_| _ = write(600));
+    assert!(!journal.is_quick());
 }
