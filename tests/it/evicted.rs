@@ -1,13 +1,13 @@
 //! Unused sessions: their remains in memory and on disk, and that clients see no difference.
 
 use std::{
-    io,
+    io::{self, Read as _, Write as _},
     sync::{Arc, Condvar, Mutex},
     time::Duration,
 };
 
 use sessionlog::{
-    env::{DirEntry, Env, File, Lock, Storage},
+    env::{DirEntry, Env, File, Lock, Storage, clock::SystemClock},
     event::{Batch, Position, Scope},
     store::{
         Listing, Maintain, NewSession, SessionUpdate, Store,
@@ -15,6 +15,10 @@ use sessionlog::{
     },
 };
 use sessionlog_sim::{Fault, Op, Sim};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use crate::engines::{append, batch, create, event, events_of, key, named, small};
 
@@ -573,38 +577,58 @@ async fn a_session_being_loaded_does_not_block_others() {
     assert_eq!(reader.await.unwrap(), 1);
 }
 
+/// Serves sockets: each byte received is answered by one, after an append with `stores`.
+async fn serve_bytes(listener: TcpListener, store: Option<Arc<LocalStore>>) {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut n = 0;
+    while let Ok(byte) = stream.read_u8().await {
+        if let Some(store) = &store {
+            append(&**store, &key("s"), batch([event(&body(n, 2_000))])).await.unwrap();
+        }
+        stream.write_u8(byte).await.unwrap();
+        n += 1;
+    }
+}
+
+/// Sends one byte and waits for the answer; fails after a minute.
+fn call_socket(stream: &mut std::net::TcpStream) {
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.write_all(&[1]).unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+}
+
 #[test]
-fn a_write_that_stalls_does_not_block_reads_on_one_worker_or_two() {
+fn sockets_are_served_while_a_write_stalls_on_one_worker_or_two() {
     for workers in [1, 2] {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        runtime.worker_threads(workers).build().unwrap().block_on(async {
-            let sim = Sim::new(18);
-            let gated = Gated::new(sim.env().storage, "journal", Gate::Up);
-            let env = Env { storage: gated.clone(), ..sim.env() };
-            let store = Arc::new(LocalStore::open_local(&env, small()).unwrap());
-            create(&*store, "s").await;
-            // Quick writes, until the journal counts the disk as quick.
-            for _ in 0..20 {
-                append(&*store, &key("s"), batch([event("{}")])).await.unwrap();
-            }
-            gated.set(Gate::Down);
-            let writer = tokio::spawn({
-                let store = Arc::clone(&store);
-                async move {
-                    for n in 0..200 {
-                        append(&*store, &key("s"), batch([event(&body(n, 2_000))])).await.unwrap();
-                    }
-                }
-            });
-            // It needs the next file of the journal.
+        let runtime = runtime.worker_threads(workers).enable_all().build().unwrap();
+        let sim = Sim::new(18);
+        let gated = Gated::new(sim.env().storage, "journal", Gate::Up);
+        // Only a clock that runs shows a stall.
+        let clock = Arc::new(SystemClock::new());
+        let env = Env { storage: gated.clone(), clock, ..sim.env() };
+        let options = StoreOptions { background: true, ..small() };
+        let store = Arc::new(LocalStore::open_local(&env, options).unwrap());
+        let serve = |stores: bool| {
+            let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+            let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            runtime.spawn(serve_bytes(listener, stores.then(|| Arc::clone(&store))));
+            stream
+        };
+        runtime.block_on(create(&*store, "s"));
+        let (mut writes, mut other) = (serve(true), serve(false));
+        // Until the journal counts the disk as quick.
+        (0..40).for_each(|_| call_socket(&mut writes));
+        call_socket(&mut other);
+        gated.set(Gate::Down);
+        std::thread::scope(|scope| {
+            scope.spawn(move || (0..200).for_each(|_| call_socket(&mut writes)));
+            // An append needs the next file of the journal.
             gated.wait(Gate::SomebodyWaits);
-            let reader = tokio::spawn({
-                let store = Arc::clone(&store);
-                async move { store.info(&key("s")).await.unwrap().tail }
-            });
-            assert!(reader.await.unwrap() >= Position(20), "{workers} workers");
+            let gate = scope.spawn(move || call_socket(&mut other)).join();
             gated.set(Gate::Up);
-            writer.await.unwrap();
+            assert!(gate.is_ok(), "{workers} workers: a socket was not served");
         });
+        runtime.block_on(store.close());
     }
 }

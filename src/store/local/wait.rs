@@ -16,8 +16,8 @@ pub(super) fn run_blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs a function that blocks for less than a hand-over of this thread's tasks costs: in place, if
-/// the runtime has another thread that goes on with them.
+/// Runs a function that blocks briefly: in place, if the runtime has another worker that goes on with
+/// the tasks of this one.
 pub(super) fn run_brief<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current() {
         Ok(handle) if handle.metrics().num_workers() == 1 => run_blocking(run),

@@ -28,7 +28,7 @@ use crate::engines;
 /// Concurrent requests of a tenant: more than may run and wait.
 const AT_ONCE: usize = 90;
 /// Events of a long session, and bytes of each.
-const EVENTS: usize = 400;
+const EVENTS: usize = 200;
 const EVENT_BYTES: usize = 12_000;
 
 /// A clock by which every computation exceeds its time slice at each check; it counts the checks.

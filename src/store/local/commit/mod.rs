@@ -7,7 +7,7 @@ mod create;
 
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle, sync::oneshot};
 
 use super::{
     catalogue::{oldest_live_key_time, sessions::Sessions},
@@ -410,7 +410,12 @@ impl CommitPath {
         if queued.lead {
             let journal = &self.sessions.journal;
             let lead = || journal.lead(1, &*self.sessions);
-            if journal.is_quick() { run_brief(lead) } else { run_blocking(lead) }
+            if journal.leads_in_place() {
+                journal.record_runtime(Handle::try_current().ok());
+                run_brief(lead);
+            } else {
+                run_blocking(lead);
+            }
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
         if queued.done.await.map_err(|_| lost())?? == VisibilityStep::Show {

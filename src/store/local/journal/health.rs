@@ -3,13 +3,17 @@
 
 use std::{io, time::Duration};
 
-use super::{Journal, ring};
+use tokio::runtime::Handle;
+
+use super::{CommitterState, Journal, ring};
 use crate::{env::sync::atomic::Ordering, store::Health};
 
 /// Duration of a write or sync after which the disk counts as not ready.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Mean duration of recent writes and syncs below which a disk is quick: docs/decisions/0097.
 pub(super) const QUICK_MAX: Duration = Duration::from_micros(500);
+/// Duration of a write in progress from which it stalls the worker that leads in place.
+const STALL_MAX: Duration = Duration::from_millis(10);
 
 impl<S> Journal<S> {
     /// Records the result of a write. Readiness reports the last one; after several failed syncs
@@ -68,7 +72,7 @@ impl<S> Journal<S> {
     }
 
     /// Runs a write or sync; records its start for [`Self::stall_duration`] and its duration for
-    /// [`Self::is_quick`].
+    /// [`Self::leads_in_place`].
     pub(super) fn run_timed<T>(&self, write: impl FnOnce() -> T) -> T {
         let start = self.monotonic_micros().max(1);
         self.busy_since.store(start, Ordering::Relaxed);
@@ -84,10 +88,27 @@ impl<S> Journal<S> {
         u64::try_from(self.env.clock.monotonic().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if writes and syncs take less than [`QUICK_MAX`] of late: a thread that leads
-    /// may keep its other tasks waiting meanwhile.
-    pub(crate) fn is_quick(&self) -> bool {
-        Duration::from_micros(self.usual_micros.load(Ordering::Relaxed)) < QUICK_MAX
+    /// Returns true if a task may lead in place, on the worker of its runtime: writes and syncs take
+    /// less than [`QUICK_MAX`] of late, and the committer is awake to relieve a worker that stalls.
+    pub(crate) fn leads_in_place(&self) -> bool {
+        let watched = || self.queue.lock().committer == CommitterState::Watching;
+        let usual = Duration::from_micros(self.usual_micros.load(Ordering::Relaxed));
+        self.background && usual < QUICK_MAX && watched()
+    }
+
+    /// Records the runtime of a task that leads in place.
+    pub(crate) fn record_runtime(&self, runtime: Option<Handle>) {
+        *self.runtime.lock() = runtime;
+    }
+
+    /// Wakes another worker of the leader's runtime if its write stalls. The stalled worker may be
+    /// the one that waited for sockets and timers; no other does so unless it is woken.
+    pub(super) fn relieve_stalled_leader(&self) {
+        if self.stall_duration() >= STALL_MAX
+            && let Some(runtime) = &*self.runtime.lock()
+        {
+            drop(runtime.spawn(async {}));
+        }
     }
 
     /// Returns the reason of the last failed write, if that was recent.

@@ -55,7 +55,7 @@ impl<S> Journal<S> {
             std::mem::swap(&mut last.items, &mut round);
             drop(last);
             empty = round;
-            if !(committer && self.has_queued_frames() && self.delegate_show()) {
+            if !(committer && self.has_next_round() && self.delegate_show()) {
                 self.show_last_round(outcome);
             }
             if self.background && left == 0 {
@@ -113,6 +113,9 @@ impl<S> Journal<S> {
     pub(super) fn wait_for_lead(&self, outcome: Outcome<'_, S>) {
         let mut queue = self.queue.lock();
         queue.waiting += 1;
+        if queue.gathers {
+            self.wake.notify_one();
+        }
         while !queue.lead.is_open() {
             queue = self.offered.wait(queue);
         }
@@ -157,6 +160,7 @@ impl<S> Journal<S> {
             }
             let (guard, waited) = self.wake.wait_timeout(queue, IDLE);
             queue = guard;
+            self.relieve_stalled_leader();
             let idle = waited && rounds() == before;
             if idle && queue.lead == LeaderState::Free && queue.committer != CommitterState::Stopped
             {

@@ -19,7 +19,10 @@ pub(super) mod writer;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{oneshot, watch};
+use tokio::{
+    runtime::Handle,
+    sync::{oneshot, watch},
+};
 
 pub(super) use self::queue::QueueRefusal;
 use self::{
@@ -106,6 +109,8 @@ pub(super) struct Journal<S> {
     busy_since: AtomicU64,
     /// Moving average of how long a write or sync takes, in microseconds.
     usual_micros: AtomicU64,
+    /// Runtime of the last task that led in place.
+    runtime: Mutex<Option<Handle>>,
     progress: watch::Sender<u64>,
 }
 
@@ -161,6 +166,7 @@ impl<S> Journal<S> {
             busy_since: AtomicU64::new(0),
             // Slow until it is known.
             usual_micros: AtomicU64::new(2 * health::QUICK_MAX.as_micros() as u64),
+            runtime: Mutex::new(rank::LAST, None),
             progress: watch::channel(0).0,
         }
     }

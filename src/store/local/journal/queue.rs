@@ -11,8 +11,10 @@ const ROUND_BYTES_MAX: u64 = 8 << 20;
 /// Bytes of queued frames at which a further caller is rejected as busy.
 const QUEUE_BYTES_MAX: u64 = 64 << 20;
 
-/// Maximum time that the committer waits for half of the expected frames, and the share of the last
-/// cycle that it waits: docs/decisions/0097.
+/// Bounds of the time for which the committer waits for half of the expected frames, and the share
+/// of the last cycle that it waits: docs/decisions/0097. Timers of the kernel are late by up to 50
+/// microseconds.
+const GATHER_MIN: Duration = Duration::from_micros(50);
 const GATHER_MAX: Duration = Duration::from_millis(1);
 const GATHER_SHARE: u32 = 4;
 /// Time between two rounds after which the frames of the first say nothing of the second.
@@ -43,8 +45,8 @@ pub(super) struct CommitQueue<S> {
     pub(super) lead: LeaderState,
     /// Number of threads that wait for the lead; the committer hands it over between two rounds.
     pub(super) waiting: usize,
-    /// Frames expected in a round: those of the last one, or half of what was expected of it. With
-    /// several the committer leads, and waits for half of them.
+    /// Frames expected in a round: those of the last one, or half of what was expected of it if that
+    /// is more. With several the committer leads, and waits for half of them.
     pub(super) expected: usize,
     /// Start of the last round, on the monotonic clock.
     pub(super) round_start: Duration,
@@ -94,17 +96,26 @@ impl<S> CommitQueue<S> {
     }
 
     /// Returns true if the queue has less than half of the frames expected in a round.
-    fn is_thin(&self) -> bool {
-        !self.items.is_empty() && self.items.len() < self.expected / 2
+    pub(super) fn is_thin(&self) -> bool {
+        let few = self.items.len() < self.expected / 2 && self.bytes < ROUND_BYTES_MAX;
+        !self.items.is_empty() && few
     }
 
-    /// Records that a round of `count` frames starts; expects as many of the next, unless the last
-    /// one is long ago.
-    fn begin_round(&mut self, count: usize, now: Duration) {
+    /// Expects nothing of the next round if the last one is long ago.
+    fn end_burst(&mut self, now: Duration) {
+        if now.saturating_sub(self.round_start) >= BURST_CYCLE_MAX {
+            (self.expected, self.cycle) = (0, Duration::ZERO);
+            self.round_start = now;
+        }
+    }
+
+    /// Records that a round starts for `count` callers; expects as many of the next, and in a burst
+    /// at least half of what was expected of this one.
+    pub(super) fn begin_round(&mut self, count: usize, now: Duration) {
+        self.end_burst(now);
         self.cycle = now.saturating_sub(self.round_start);
         self.round_start = now;
-        let fading = if self.cycle < BURST_CYCLE_MAX { self.expected / 2 } else { 0 };
-        self.expected = count.max(fading);
+        self.expected = count.max(self.expected / 2);
     }
 
     /// Makes the committer watch for idleness, to write a watermark; returns whether it was asleep.
@@ -174,6 +185,7 @@ impl<S> Journal<S> {
         if queue.lead != LeaderState::Free {
             return Ok(false);
         }
+        queue.end_burst(self.env.clock.monotonic());
         if !(self.background && queue.expected > 1) {
             queue.lead = LeaderState::Taken;
             return Ok(true);
@@ -185,13 +197,14 @@ impl<S> Journal<S> {
     }
 
     /// Waits for half of the expected frames, a share of a cycle at most, so that one sync serves
-    /// callers that were answered together. The caller is the committer and leads.
+    /// callers that were answered together. The caller leads as the committer does.
     pub(super) fn gather(&self) {
         let mut queue = self.queue.lock();
-        if !queue.is_thin() || queue.waiting > 0 {
+        let limit = (queue.cycle / GATHER_SHARE).min(GATHER_MAX);
+        // While the clock stands still nothing waits: the tests of thread orders have no timer.
+        if !queue.is_thin() || queue.waiting > 0 || limit < GATHER_MIN {
             return;
         }
-        let limit = (queue.cycle / GATHER_SHARE).min(GATHER_MAX);
         queue.gathers = true;
         (queue, _) = self.wake.wait_timeout(queue, limit);
         queue.gathers = false;
@@ -223,7 +236,8 @@ impl<S> Journal<S> {
             queue.lead = LeaderState::Free;
             return None;
         }
-        queue.begin_round(count, self.env.clock.monotonic());
+        let callers = queue.items.iter().take(count).filter(|item| item.effect.is_some()).count();
+        queue.begin_round(callers, self.env.clock.monotonic());
         if count == queue.items.len() {
             std::mem::swap(&mut round, &mut queue.items);
         } else {
@@ -256,8 +270,9 @@ impl<S> Journal<S> {
         queue.items.first().map_or(queue.next_lsn, |item| item.frame.header.lsn_range().0)
     }
 
-    /// Returns true if another round is queued.
-    pub(super) fn has_queued_frames(&self) -> bool {
-        !self.queue.lock().items.is_empty()
+    /// Returns true if another round is queued and need not wait for more frames.
+    pub(super) fn has_next_round(&self) -> bool {
+        let queue = self.queue.lock();
+        !queue.items.is_empty() && !queue.is_thin()
     }
 }

@@ -133,7 +133,9 @@ fn the_committer_writes_a_watermark_after_each_burst_it_leads() {
         scope.spawn(|| journal.run_committer(&outcome));
         for burst in 0..3 {
             // As after a round of many frames: the committer leads this one.
-            journal.queue.lock().expected = 2;
+            let mut state = journal.queue.lock();
+            (state.expected, state.round_start) = (2, Duration::MAX);
+            drop(state);
             led.push(queue().unwrap_or(true));
             let is_marked = || {
                 let written = journal.visible_location().lsn == Lsn(burst + 1);
@@ -214,18 +216,66 @@ fn writes_are_refused_once_another_owner_wrote_a_journal_file() {
 }
 
 #[test]
-fn a_disk_is_quick_while_its_recent_writes_are() {
+fn a_task_leads_in_place_while_recent_writes_are_quick_and_the_committer_is_awake() {
     let home = tempdir().unwrap();
     let clock = Arc::new(WriteClock::default());
-    let journal = open_journal_on(&home, false, |env| env.clock = Arc::clone(&clock) as _);
+    let journal = open_journal_on(&home, true, |env| env.clock = Arc::clone(&clock) as _);
     let write = |micros| journal.run_timed(|| clock.0.fetch_add(micros, Relaxed));
-    assert!(!journal.is_quick(), "slow until it is known");
     (0..20).for_each(|_| _ = write(100));
-    assert!(journal.is_quick());
+    assert!(!journal.leads_in_place(), "the committer sleeps");
+    journal.queue.lock().committer = CommitterState::Watching;
+    (0..20).for_each(|_| _ = write(100));
+    assert!(journal.leads_in_place());
     write(8_000);
-    assert!(!journal.is_quick(), "one slow write counts for several quick ones");
+    assert!(!journal.leads_in_place(), "one slow write counts for several quick ones");
     (0..20).for_each(|_| _ = write(100));
-    assert!(journal.is_quick());
+    assert!(journal.leads_in_place());
     (0..20).for_each(|_| _ = write(600));
-    assert!(!journal.is_quick());
+    assert!(!journal.leads_in_place());
+}
+
+#[test]
+fn a_round_is_expected_to_be_at_least_half_of_the_one_expected_before_in_a_burst() {
+    let home = tempdir().unwrap();
+    let journal = open_journal(&home, true);
+    let mut queue = journal.queue.lock();
+    let mut now = Duration::from_secs(1);
+    let mut begin = |count, pause| {
+        now += Duration::from_millis(pause);
+        queue.begin_round(count, now);
+        queue.expected
+    };
+    assert_eq!(begin(64, 1), 64);
+    assert_eq!([begin(1, 1), begin(1, 1), begin(40, 1), begin(3, 49)], [32, 16, 40, 20]);
+    assert_eq!(begin(1, 50), 1, "rounds far apart expect nothing of each other");
+    assert_eq!(queue.cycle, Duration::ZERO);
+}
+
+#[test]
+fn the_committer_waits_for_half_of_the_expected_frames_or_for_a_thread_that_wants_to_lead() {
+    let home = tempdir().unwrap();
+    let journal = open_journal(&home, true);
+    let queue = || journal.enqueue(0, 1, |lsn| queued_frame(lsn, 100).0).is_ok();
+    let set = |expected| {
+        let mut queue = journal.queue.lock();
+        (queue.expected, queue.cycle) = (expected, Duration::from_millis(40));
+        queue.round_start = journal.env.clock.monotonic();
+        queue.lead = LeaderState::Taken;
+    };
+    set(4);
+    assert!(queue());
+    assert!(journal.queue.lock().is_thin());
+    std::thread::scope(|scope| {
+        let gathers = scope.spawn(|| journal.gather());
+        while !journal.queue.lock().gathers && !gathers.is_finished() {
+            std::thread::yield_now();
+        }
+        assert!(queue());
+        gathers.join().unwrap();
+    });
+    assert!(!journal.queue.lock().is_thin());
+    set(100);
+    journal.queue.lock().waiting = 1;
+    journal.gather();
+    assert!(!journal.queue.lock().gathers);
 }
