@@ -107,8 +107,14 @@ mutants() {
 # Modules that sweep: over seeds, the calls of a story, or the bytes of a store.
 sweeps=(crash:: damage:: tamper:: restart:: fuzz_seeds:: expiry:: forks:: notes:: nth:: rotated::
     repair:: store_repair:: redacted:: bodies:: erased:: deleted:: backup:: mortal:: strays:: peers::
-    forward:: matrix:: encrypted:: mended:: scrub:: rest::)
+    forward:: matrix:: encrypted:: healing:: scrub:: evicted::)
 engine() {
+    # A filter that matches no test would pass in silence.
+    local known sweep
+    known=$("${it[@]}" -- --list)
+    for sweep in "${sweeps[@]}"; do
+        grep -q "^$sweep" <<<"$known" || wrong+=("no test is in $sweep")
+    done
     part engine env -u SESSIONLOG_SEED "${it[@]}" -- \
         "${sweeps[@]}" --nocapture
     local damages
