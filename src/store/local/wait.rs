@@ -16,7 +16,7 @@ pub(super) fn run_blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs a function that blocks briefly: in place, if the runtime has another worker that goes on with
+/// Runs a function that blocks briefly: in place, if the runtime has another worker that can run
 /// the tasks of this one.
 pub(super) fn run_brief<T>(run: impl FnOnce() -> T) -> T {
     match Handle::try_current() {

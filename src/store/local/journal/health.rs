@@ -88,8 +88,8 @@ impl<S> Journal<S> {
         u64::try_from(self.env.clock.monotonic().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Returns true if a task may lead in place, on the worker of its runtime: writes and syncs take
-    /// less than [`QUICK_MAX`] of late, and the committer is awake to relieve a worker that stalls.
+    /// Returns true if a task may lead in place, on the worker of its runtime: recent writes took
+    /// less than [`QUICK_MAX`], and the committer watches, to relieve a worker that stalls.
     pub(crate) fn leads_in_place(&self) -> bool {
         let watched = || self.queue.lock().committer == CommitterState::Watching;
         let usual = Duration::from_micros(self.usual_micros.load(Ordering::Relaxed));

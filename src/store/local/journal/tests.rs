@@ -216,7 +216,7 @@ fn writes_are_refused_once_another_owner_wrote_a_journal_file() {
 }
 
 #[test]
-fn a_task_leads_in_place_while_recent_writes_are_quick_and_the_committer_is_awake() {
+fn a_task_leads_in_place_while_recent_writes_are_quick_and_the_committer_watches() {
     let home = tempdir().unwrap();
     let clock = Arc::new(WriteClock::default());
     let journal = open_journal_on(&home, true, |env| env.clock = Arc::clone(&clock) as _);
