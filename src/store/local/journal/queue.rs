@@ -45,8 +45,8 @@ pub(super) struct CommitQueue<S> {
     pub(super) lead: LeaderState,
     /// Number of threads that wait for the lead; the committer hands it over between two rounds.
     pub(super) waiting: usize,
-    /// Frames expected in a round: those of the last one, or, if more, half of those expected of it.
-    /// With several the committer leads, and waits for half of them.
+    /// Frames expected in a round: those of the last one, or, if more, half of those expected of
+    /// it. With several the committer leads, and waits for half of them.
     pub(super) expected: usize,
     /// Start of the last round, on the monotonic clock.
     pub(super) round_start: Duration,
