@@ -16,15 +16,6 @@ pub(super) fn run_blocking<T>(run: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Runs a function that blocks briefly: in place, if the runtime has another worker that can run
-/// the tasks of this one.
-pub(super) fn run_brief<T>(run: impl FnOnce() -> T) -> T {
-    match Handle::try_current() {
-        Ok(handle) if handle.metrics().num_workers() == 1 => run_blocking(run),
-        _ => run(),
-    }
-}
-
 /// Signal that wakes or ends a thread of the engine.
 pub(super) struct ThreadSignal {
     state: Mutex<SignalState>,

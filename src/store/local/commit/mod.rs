@@ -16,7 +16,7 @@ use super::{
     removal::Removal,
     segments::{Segments, notes::entry_key},
     session::{LoadedSession, SessionState},
-    wait::{run_blocking, run_brief},
+    wait::run_blocking,
 };
 use crate::{
     env::{
@@ -410,11 +410,12 @@ impl CommitPath {
         if queued.lead {
             let journal = &self.sessions.journal;
             let lead = || journal.lead(1, &*self.sessions);
-            if journal.leads_in_place() {
-                journal.record_runtime(Handle::try_current().ok());
-                run_brief(lead);
-            } else {
-                run_blocking(lead);
+            match Handle::try_current() {
+                Ok(runtime) if journal.leads_in_place(&runtime) => {
+                    journal.record_runtime(runtime);
+                    lead();
+                }
+                _ => run_blocking(lead),
             }
         }
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };

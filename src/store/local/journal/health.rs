@@ -89,16 +89,18 @@ impl<S> Journal<S> {
     }
 
     /// Returns true if a task may lead in place, on the worker of its runtime: recent writes took
-    /// less than [`QUICK_MAX`], and the committer watches, to relieve a worker that stalls.
-    pub(crate) fn leads_in_place(&self) -> bool {
+    /// less than [`QUICK_MAX`], another worker can run other tasks, and the committer watches, to
+    /// relieve a worker that stalls.
+    pub(crate) fn leads_in_place(&self, runtime: &Handle) -> bool {
         let watched = || self.queue.lock().committer == CommitterState::Watching;
         let usual = Duration::from_micros(self.usual_micros.load(Ordering::Relaxed));
-        self.background && usual < QUICK_MAX && watched()
+        let others = || runtime.metrics().num_workers() > 1;
+        self.background && usual < QUICK_MAX && others() && watched()
     }
 
     /// Records the runtime of a task that leads in place.
-    pub(crate) fn record_runtime(&self, runtime: Option<Handle>) {
-        *self.runtime.lock() = runtime;
+    pub(crate) fn record_runtime(&self, runtime: Handle) {
+        *self.runtime.lock() = Some(runtime);
     }
 
     /// Wakes another worker of the leader's runtime if its write stalls. The stalled worker may be

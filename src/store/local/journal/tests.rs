@@ -221,17 +221,23 @@ fn a_task_leads_in_place_while_recent_writes_are_quick_and_the_committer_watches
     let clock = Arc::new(WriteClock::default());
     let journal = open_journal_on(&home, true, |env| env.clock = Arc::clone(&clock) as _);
     let write = |micros| journal.run_timed(|| clock.0.fetch_add(micros, Relaxed));
+    let [one, two] = [1, 2].map(|workers| {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(workers).build().unwrap()
+    });
+    let leads_in_place = || journal.leads_in_place(two.handle());
     (0..20).for_each(|_| _ = write(100));
-    assert!(!journal.leads_in_place(), "the committer sleeps");
+    assert!(!leads_in_place(), "the committer sleeps");
     journal.queue.lock().committer = CommitterState::Watching;
     (0..20).for_each(|_| _ = write(100));
-    assert!(journal.leads_in_place());
+    assert!(leads_in_place());
+    assert!(!journal.leads_in_place(one.handle()), "no other worker can run other tasks");
     write(8_000);
-    assert!(!journal.leads_in_place(), "one slow write counts for several quick ones");
+    assert!(!leads_in_place(), "one slow write counts for several quick ones");
     (0..20).for_each(|_| _ = write(100));
-    assert!(journal.leads_in_place());
+    assert!(leads_in_place());
     (0..20).for_each(|_| _ = write(600));
-    assert!(!journal.leads_in_place());
+    assert!(!leads_in_place());
 }
 
 #[test]
@@ -252,30 +258,29 @@ fn a_round_is_expected_to_be_at_least_half_of_the_one_expected_before_in_a_burst
 }
 
 #[test]
-fn the_committer_waits_for_half_of_the_expected_frames_or_for_a_thread_that_wants_to_lead() {
+fn the_committer_waits_until_half_of_the_expected_frames_are_queued() {
     let home = tempdir().unwrap();
     let journal = open_journal(&home, true);
     let queue = || journal.enqueue(0, 1, |lsn| queued_frame(lsn, 100).0).is_ok();
-    let set = |expected| {
-        let mut queue = journal.queue.lock();
-        (queue.expected, queue.cycle) = (expected, Duration::from_millis(40));
-        queue.round_start = journal.env.clock.monotonic();
-        queue.lead = LeaderState::Taken;
+    // The wait has a limit of a millisecond, within which one of many attempts sees it.
+    let is_ended_by_a_frame = |_| {
+        let mut state = journal.queue.lock();
+        state.items.clear();
+        state.lead = LeaderState::Taken;
+        (state.expected, state.cycle) = (4, Duration::from_millis(40));
+        drop(state);
+        assert!(queue() && journal.queue.lock().is_thin());
+        std::thread::scope(|scope| {
+            let gathers = scope.spawn(|| journal.gather());
+            while !journal.queue.lock().gathers && !gathers.is_finished() {
+                std::thread::yield_now();
+            }
+            let waits = journal.queue.lock().gathers;
+            assert!(queue());
+            let state = journal.queue.lock();
+            assert!(!state.gathers && !state.is_thin(), "the second frame of two ends the wait");
+            waits
+        })
     };
-    set(4);
-    assert!(queue());
-    assert!(journal.queue.lock().is_thin());
-    std::thread::scope(|scope| {
-        let gathers = scope.spawn(|| journal.gather());
-        while !journal.queue.lock().gathers && !gathers.is_finished() {
-            std::thread::yield_now();
-        }
-        assert!(queue());
-        gathers.join().unwrap();
-    });
-    assert!(!journal.queue.lock().is_thin());
-    set(100);
-    journal.queue.lock().waiting = 1;
-    journal.gather();
-    assert!(!journal.queue.lock().gathers);
+    assert!((0..1_000).any(is_ended_by_a_frame));
 }
