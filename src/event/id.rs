@@ -329,6 +329,19 @@ impl SessionHash {
     }
 }
 
+/// Returns half of a hash of these texts; `purpose` is a constant that no other hash has.
+#[must_use]
+pub fn short_hash(purpose: &'static str, texts: &[&str]) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key(purpose);
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    let mut half = [0; 16];
+    hasher.finalize_xof().fill(&mut half);
+    half
+}
+
 impl fmt::Display for SessionHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         blake3::Hash::from_bytes(self.0).to_hex().fmt(f)

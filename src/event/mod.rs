@@ -23,7 +23,7 @@ pub use bounded::push_bounded;
 pub use event::{Batch, Event, EventRef, NewEvent, Origin};
 pub use id::{
     BatchKey, ContentId, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey,
-    TenantId, UserId,
+    TenantId, UserId, short_hash,
 };
 pub use key::KeyId;
 pub use kind::EventType;

@@ -190,6 +190,12 @@ impl Entry {
         bytes
     }
 
+    /// Decodes an entry; `None` if it is damaged.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        decode_value(bytes).filter(Self::is_sound)
+    }
+
     /// Returns true if all numbers are at most `COUNT_MAX`, so that counting up does not overflow.
     pub(super) fn is_sound(&self) -> bool {
         let below = |number: u64| number <= COUNT_MAX;

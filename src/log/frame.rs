@@ -347,6 +347,28 @@ impl Frame {
             .ok_or(Fault::Payload)
     }
 
+    /// Returns the event chain before the position `at`, which is one of the frame's events or the
+    /// one after them; `None` for any other position.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`] as for [`Self::records`].
+    pub fn chain_before(&self, at: Position) -> Result<Option<ChainValue>, Fault> {
+        let (mut position, mut chain) = (self.header.first_position, self.header.chain);
+        if at == position {
+            return Ok(Some(chain));
+        }
+        for (_, record) in self.records()? {
+            if record.is_event() {
+                chain = chain.with_record(position.0, &record);
+                position = position.plus(1);
+            }
+            if position == at {
+                return Ok(Some(chain));
+            }
+        }
+        Ok(None)
+    }
+
     fn layout(&self) -> Layout {
         if self.header.kind == FrameKind::Columns { Layout::Columns } else { Layout::Rows }
     }

@@ -3,6 +3,7 @@
 
 use bincode::{Decode, Encode};
 
+use super::encoding::{decode_value, encode_value};
 use crate::event::NoteKind;
 
 /// Record of a note. Frozen: another layout gets another kind of record.
@@ -79,6 +80,20 @@ pub struct CheckpointMark {
 }
 
 impl WorkSummary {
+    /// Encodes the summary.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        encode_value(self, &mut bytes);
+        bytes
+    }
+
+    /// Decodes a summary; `None` if it is damaged.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        decode_value(bytes)
+    }
+
     /// Adds a note whose record has the log sequence number `lsn`.
     pub fn record_note(&mut self, lsn: u64, note: &NoteRecord) {
         self.notes += 1;

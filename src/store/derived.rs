@@ -203,6 +203,25 @@ pub trait Derived: Send + Sync {
         async { Err(not_offered_error()) }.boxed()
     }
 
+    /// Returns the number of removals of content, at any node, that this engine has learned of; the
+    /// read of a session before the use of something cached brings the newest number. Constant in
+    /// an engine whose removals all pass through this process.
+    fn removal_count(&self) -> u64 {
+        0
+    }
+
+    /// Returns a watch on [`Self::removal_count`], for a caller that keeps content of sessions. From
+    /// now on a removal at any node waits until this caller confirms it, or is not finished.
+    fn follow_removals(&self) -> watch::Receiver<u64> {
+        watch::channel(0).1
+    }
+
+    /// Records that the caller of [`Self::follow_removals`] keeps nothing of what the first
+    /// `removals` removals removed.
+    fn confirm_removals(&self, removals: u64) {
+        let _ = removals;
+    }
+
     /// Returns a watch that fires when [`Self::list_changes`] has a changed session to return.
     fn watch_changes(&self) -> watch::Receiver<u64> {
         watch::channel(0).1

@@ -1,12 +1,16 @@
 //! ALL SESSIONS: the trait every engine implements, and the values that cross it. One conformance
 //! suite (tests/it/store.rs) runs against every implementation. It must not parse a body.
 
+#[cfg(feature = "nodes")]
+mod base;
 pub mod derived;
 mod error;
 pub mod lifetime;
 mod listing;
 pub mod local;
 mod maintain;
+#[cfg(feature = "nodes")]
+pub mod remote;
 mod rules;
 mod values;
 

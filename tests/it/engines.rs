@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::{by_turns::ByTurns, servers};
 use bytes::Bytes;
+use futures_util::FutureExt;
 use sessionlog::{
     env::{Env, disk::DataDir},
     event::{
@@ -13,6 +15,7 @@ use sessionlog::{
     store::{
         AppendResult, FillDirection, Lifetimes, NewSession, ReadRequest, Store, StoreResult,
         local::{LocalStore, StoreOptions},
+        remote::{MemoryBase, PostgresUrl, RemoteOptions, RemoteStore},
     },
 };
 use sessionlog_sim::{ManualClock, SeededEntropy, Sim, model::Model};
@@ -41,7 +44,7 @@ pub fn small() -> StoreOptions {
     }
 }
 
-/// Returns every engine, empty.
+/// Returns every engine, empty; those on a server are [`on_postgres`].
 pub fn all() -> Vec<Engine> {
     let home = tempfile::tempdir().unwrap();
     let disk = Arc::new(DataDir::open(&home.path().join("data")).unwrap());
@@ -77,7 +80,45 @@ pub fn all() -> Vec<Engine> {
             clock: real_clock,
             _home: Some(home),
         },
+        nodes("remote, in memory", 1),
+        nodes("remote, in memory, two nodes by turns", 2),
     ]
+}
+
+/// Returns a node of the base, with that clock. Its base is in memory, so it is open at once.
+pub fn node(base: &MemoryBase, clock: &Arc<ManualClock>, seed: u64) -> Arc<dyn Store> {
+    let entropy = Arc::new(SeededEntropy::new(seed));
+    let opened = RemoteStore::open_memory(base, clock.clone(), entropy, RemoteOptions::default());
+    Arc::new(opened.now_or_never().expect("a base in memory replies at once").unwrap())
+}
+
+/// Returns a node of the database at an address.
+pub async fn postgres_node(
+    address: &str,
+    clock: &Arc<ManualClock>,
+    seed: u64,
+) -> StoreResult<RemoteStore> {
+    let url = PostgresUrl::parse(address).unwrap();
+    let entropy = Arc::new(SeededEntropy::new(seed));
+    RemoteStore::open_postgres(&url, clock.clone(), entropy, RemoteOptions::default()).await
+}
+
+/// Returns an engine of so many nodes over one database, if a server is installed.
+pub async fn on_postgres(name: &'static str, count: u64) -> Option<Engine> {
+    let address = servers::postgres()?.address("");
+    let clock = Arc::new(ManualClock::default());
+    let mut nodes: Vec<Arc<dyn Store>> = Vec::new();
+    for n in 0..count {
+        nodes.push(Arc::new(postgres_node(&address, &clock, 9 + n).await.unwrap()));
+    }
+    Some(Engine { name, store: Arc::new(ByTurns::new(nodes)), clock, _home: None })
+}
+
+/// Returns an engine of so many nodes over one base in memory.
+fn nodes(name: &'static str, count: u64) -> Engine {
+    let (base, clock) = (MemoryBase::default(), Arc::new(ManualClock::default()));
+    let nodes = (0..count).map(|n| node(&base, &clock, 5 + n)).collect();
+    Engine { name, store: Arc::new(ByTurns::new(nodes)), clock, _home: None }
 }
 
 pub fn machine(storage: Arc<dyn sessionlog::env::Storage>) -> (Env, Arc<ManualClock>) {

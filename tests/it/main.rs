@@ -10,6 +10,7 @@
 )]
 
 // The engines, and helpers for tests of a store.
+mod by_turns;
 mod bytes;
 mod engines;
 // The client's record, crashes, and defects that these tests must detect.
@@ -110,6 +111,7 @@ mod terminal;
 #[cfg(feature = "cli")]
 mod cli;
 #[cfg(feature = "cli")]
+mod servers;
 mod settings;
 // First use of the program.
 #[cfg(feature = "cli")]

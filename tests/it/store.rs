@@ -21,6 +21,12 @@ pub async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
         check(&*engine.store, &engine.clock).await;
         engine.store.close().await;
     }
+    for (name, nodes) in [("remote, on PostgreSQL", 1), ("two nodes on PostgreSQL", 2)] {
+        let Some(engine) = engines::on_postgres(name, nodes).await else { return };
+        eprintln!("engine: {name}");
+        check(&*engine.store, &engine.clock).await;
+        engine.store.close().await;
+    }
 }
 
 // -- create ----------------------------------------------------------------------------------

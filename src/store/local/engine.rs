@@ -32,7 +32,7 @@ use crate::{
         Batch, EventId, Fence, NewNote, Note, Position, Scope, SessionId, SessionKey, TenantId,
         Timestamp, UserId,
     },
-    log,
+    log::ChangeRecord,
     store::{
         AppendResult, BackupInfo, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
         DerivedName, ExpiringSession, Family, FilePart, Health, HeldEvents, KeyReport, LeaseCall,
@@ -196,21 +196,6 @@ impl Drop for LocalStore {
     }
 }
 
-fn to_log_change(change: SessionUpdate) -> log::ChangeRecord {
-    log::ChangeRecord {
-        title: change.title,
-        metadata: change.metadata,
-        archive: change.archive,
-        delete: change.delete || change.discard,
-        life: log::LifetimeChange {
-            hold: change.hold,
-            // A session that is deleted and expired at once can be restored like an expired one.
-            expire: change.delete && !change.discard,
-            restore: change.restore,
-        },
-    }
-}
-
 impl Maintain for LocalStore {
     fn verify_scopes(&self) -> StoreFuture<'_, VerifyResult> {
         async move { self.verify_all() }.boxed()
@@ -313,7 +298,7 @@ impl Store for LocalStore {
     ) -> StoreFuture<'a, SessionInfo> {
         async move {
             let session = self.sessions.session(key)?;
-            let change = to_log_change(change);
+            let change = ChangeRecord::from(change);
             let holds_fork = change.life.hold == Some(true) && session.origin.is_some();
             let _held = if holds_fork { Some(self.commit.holds.lock().await) } else { None };
             if change.is_discard() {

@@ -3,13 +3,17 @@
 
 use crate::{
     event::{
-        Fence, Lsn, Position, Range, SessionHash, SessionId, SessionKey, Timestamp, WORKSPACE_MOVED,
+        Fence, Incarnation, Lsn, Note, Position, Range, Scope, SessionHash, SessionId, SessionKey,
+        Timestamp, WORKSPACE_MOVED,
     },
     log::{
         AcceptedLoss, ChainValue, ChangeRecord, Control, CreateRecord, EndReason, Entry,
-        ForkParent, LifeStage, LostRange, Redaction, WorkSummary,
+        ForkParent, LifeStage, LostRange, Record, Redaction, WorkSummary,
     },
-    store::{self, ChainReceipt, ForkPoint, SessionGap, SessionInfo, StoreError, StoreResult},
+    store::{
+        self, ChainReceipt, ChangedSession, ForkPoint, RelatedSession, SessionGap, SessionInfo,
+        StoreError, StoreResult, Survival,
+    },
 };
 
 const SECOND_MICROS: i64 = 1_000_000;
@@ -54,7 +58,7 @@ impl Entry {
             Control::Change(change) => self.apply_change(change, at),
             Control::Loss(loss) => self.accept_loss(loss, at),
             Control::Erase(_) => self.apply_erasure(at),
-            Control::Redact(redact) => self.apply_redaction(redact.position),
+            Control::Redact(redact) => self.mark_redacted(Position(redact.position)),
             Control::Note(note) => self.work.record_note(lsn.0, note),
             Control::Lease(lease) => self.work.record_lease(*lease),
             Control::Create(_) | Control::Batch(_) | Control::Unknown(_) => {}
@@ -120,9 +124,11 @@ impl Entry {
         self.bytes = 0;
     }
 
-    fn apply_redaction(&mut self, position: u64) {
-        if let Err(at) = self.redacted.binary_search_by_key(&position, |one| one.position) {
-            self.redacted.insert(at, Redaction { position, cleared: false });
+    /// Marks the event at a position as redacted.
+    pub(crate) fn mark_redacted(&mut self, position: Position) {
+        let found = self.redacted.binary_search_by_key(&position.0, |one| one.position);
+        if let Err(at) = found {
+            self.redacted.insert(at, Redaction { position: position.0, cleared: false });
         }
     }
 
@@ -233,6 +239,79 @@ impl Entry {
             work: to_work(&self.work),
         }
     }
+}
+
+impl Entry {
+    /// Returns the session that it is a fork of, and the hash of that one; `None` for another
+    /// session, and if the id of the parent is invalid.
+    pub(crate) fn parent(&self, scope: &Scope) -> Option<(SessionKey, SessionHash)> {
+        let lineage = self.lineage.as_ref()?;
+        let session = SessionId::new(&lineage.parent).ok()?;
+        let key = SessionKey { scope: scope.clone(), session };
+        let hash = SessionHash::new(&key, Incarnation(lineage.incarnation));
+        Some((key, hash))
+    }
+
+    /// Returns the first position that the session wrote itself: lower ones are its parent's.
+    pub(crate) fn base(&self) -> Position {
+        self.lineage.as_ref().map_or(Position::ZERO, |lineage| Position(lineage.position))
+    }
+
+    /// Returns whether the session is alive, expired, deleted or erased.
+    pub(crate) fn survival(&self) -> Survival {
+        match self.stage.end().map(|end| end.how) {
+            None => Survival::Alive,
+            Some(EndReason::Erased { .. }) => Survival::Erased,
+            Some(EndReason::Deleted | EndReason::Discarded) => Survival::Deleted,
+            Some(EndReason::Expired) => Survival::Expired,
+        }
+    }
+
+    /// Describes the session for a caller of a related one that forks at `at`; includes its title
+    /// only while it is alive.
+    pub(crate) fn describe_relative(&self, session: &SessionId, at: Position) -> RelatedSession {
+        let survival = self.survival();
+        RelatedSession {
+            session: session.clone(),
+            title: self.title.clone().filter(|_| survival == Survival::Alive),
+            survival,
+            at,
+            tail: Position(self.tail),
+            bytes: self.bytes,
+        }
+    }
+
+    /// Describes the session for a follower of changes.
+    pub(crate) fn changed_session(&self, key: SessionKey, hash: SessionHash) -> ChangedSession {
+        let parent = self.parent(&key.scope);
+        let unknown = SessionHash([0; 32]);
+        ChangedSession {
+            hash,
+            base: self.base(),
+            parent: self.lineage.is_some().then(|| parent.map_or(unknown, |(_, hash)| hash)),
+            tail: Position(self.tail),
+            created_at: Timestamp(self.created_at),
+            rewritten: self.removal_count(),
+            workspace: self.workspace.clone(),
+            is_archived: self.archived_at.is_some(),
+            survival: self.survival(),
+            is_damaged: self.is_degraded(),
+            key,
+        }
+    }
+}
+
+/// Returns the note of a control record with that number; `None` for any other record.
+pub(crate) fn parse_note(lsn: Lsn, record: &Record) -> Option<Note> {
+    let Some(Control::Note(note)) = record.to_control() else { return None };
+    Some(Note {
+        number: lsn,
+        kind: note.kind()?,
+        name: note.name,
+        position: Position(note.position),
+        at: record.processed_at(),
+        body: note.body.into(),
+    })
 }
 
 /// Returns the point at which a fork was made.

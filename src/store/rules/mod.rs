@@ -11,8 +11,11 @@ mod effect;
 pub(crate) mod entry;
 mod lifetimes;
 pub(crate) mod names;
+mod redaction;
 mod repeat;
 mod request;
+mod slice;
+mod verification;
 mod work;
 
 pub(crate) use ahead::{PendingEnd, QueuedEnd};
@@ -25,8 +28,11 @@ pub(crate) use effect::{FrameEffect, apply};
 pub(crate) use lifetimes::LifetimeStep;
 pub use lifetimes::Lifetimes;
 pub(crate) use names::StoredId;
+pub(crate) use redaction::redact_records;
 pub(crate) use repeat::{RepeatedBatch, answer_repeated_creation, batch_range};
 pub(crate) use request::{Draw, SessionAccess, WriteKind, WriteRequest};
+pub(crate) use slice::{SliceBuilder, clip, erased_gap, overlap};
+pub(crate) use verification::{ChainWalk, UNKNOWN_CHAIN};
 
 #[cfg(test)]
 mod tests;

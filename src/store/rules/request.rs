@@ -4,12 +4,13 @@
 
 use super::{StoredId, names::mint_event_id};
 use crate::{
+    env::Entropy,
     event::{Batch, NewNote, Position, Timestamp},
     log::{
         AcceptedLoss, ChangeRecord, Control, CreateRecord, Entry, LeaseRecord, LifetimeChange,
         NoteRecord, RecordHead, RedactRecord, Tombstone, body_digest, segment::name_hash,
     },
-    store::{LeaseCall, PlacedEvent, SessionLease},
+    store::{LeaseCall, PlacedEvent, SessionLease, SessionUpdate},
 };
 
 #[derive(Debug)]
@@ -89,8 +90,8 @@ pub(crate) struct WriteRequest {
     /// The answer for each event, except for its position.
     pub(crate) placed: Vec<PlacedEvent>,
     pub(crate) names: Vec<StoredId>,
-    /// Known positions of its events among those that a fork reads of its ancestors; empty when
-    /// none was looked up.
+    /// Positions of its events that were known before the session was locked: among those that a
+    /// fork reads of its ancestors, and by the times in their ids; empty when none was looked up.
     pub(crate) inherited: Vec<Option<Position>>,
     pub(super) digests: Vec<SaltedDigest>,
     /// The records of its events as of `at`; empty once they are in a frame.
@@ -116,9 +117,28 @@ pub(crate) trait Draw {
     fn draw_salt(&self) -> [u8; 16];
 }
 
+impl Draw for dyn Entropy + '_ {
+    fn draw_id(&self) -> [u8; 10] {
+        let mut bits = [0; 10];
+        self.fill(&mut bits);
+        bits
+    }
+
+    fn draw_salt(&self) -> [u8; 16] {
+        let mut bits = [0; 16];
+        self.fill(&mut bits);
+        bits
+    }
+}
+
 impl WriteRequest {
     /// Draws ids and salts of events, hashes their bodies and encodes them.
-    pub(crate) fn new(ask: WriteKind, batch: Batch, at: Timestamp, draw: &impl Draw) -> Self {
+    pub(crate) fn new(
+        ask: WriteKind,
+        batch: Batch,
+        at: Timestamp,
+        draw: &(impl Draw + ?Sized),
+    ) -> Self {
         let count = batch.events.len();
         let controls =
             batch.key.is_some() || batch.note.is_some() || !matches!(ask, WriteKind::Append);
@@ -149,6 +169,22 @@ impl WriteRequest {
         request.encode_events(at, &mut payload);
         request.payload = payload;
         request
+    }
+
+    /// Sets the time of its events to `now`, if that is later, and mints their ids anew, so that
+    /// the time in a minted id is that of its event: an engine without a table of minted ids finds
+    /// one by its time.
+    pub(crate) fn raise_time(&mut self, now: Timestamp, draw: &(impl Draw + ?Sized)) {
+        let minted = |name: &StoredId| matches!(name, StoredId::Minted(_));
+        if now <= self.at || !self.names.iter().any(minted) {
+            return;
+        }
+        self.at = now;
+        self.payload.clear();
+        let named = self.placed.iter_mut().zip(&mut self.names).filter(|(_, name)| minted(name));
+        for (placed, name) in named {
+            (placed.id, *name) = mint_event_id(now, draw.draw_id());
+        }
     }
 
     /// Appends the records of its events, processed at `now`.
@@ -205,6 +241,24 @@ impl WriteRequest {
                 key: entry.key,
             }),
         })
+    }
+}
+
+impl From<SessionUpdate> for ChangeRecord {
+    fn from(change: SessionUpdate) -> Self {
+        Self {
+            title: change.title,
+            metadata: change.metadata,
+            archive: change.archive,
+            delete: change.delete || change.discard,
+            life: LifetimeChange {
+                hold: change.hold,
+                // A session that is deleted and expired at once can be restored like an expired
+                // one.
+                expire: change.delete && !change.discard,
+                restore: change.restore,
+            },
+        }
     }
 }
 

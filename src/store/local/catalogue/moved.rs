@@ -3,14 +3,10 @@
 
 use std::cell::RefCell;
 
-use super::{
-    super::session::{ForkOrigin, hash_of},
-    sessions::Sessions,
-};
+use super::{super::session::hash_of, sessions::Sessions};
 use crate::{
-    event::{Position, SessionHash, SessionKey, Timestamp},
-    log::{EndReason, Entry},
-    store::{ChangedSession, ChangedSessions, ChangesSeen, Survival, derived::WalkProgress},
+    log::Entry,
+    store::{ChangedSessions, ChangesSeen, derived::WalkProgress},
 };
 
 /// Evicted sessions read per lock of the catalogue.
@@ -45,7 +41,7 @@ impl Sessions {
         };
         let met = keys.into_iter().zip(found.into_inner());
         let sessions =
-            met.filter_map(|(key, entry)| Some(changed_session(key, hash_of(&entry)?, &entry)));
+            met.filter_map(|(key, entry)| Some(entry.changed_session(key, hash_of(&entry)?)));
         ChangedSessions { sessions: sessions.collect(), since, more: true }
     }
 
@@ -54,36 +50,8 @@ impl Sessions {
         since.number = taken.last().map_or(since.number, |(number, _)| *number);
         let sessions = taken.iter().filter_map(|(_, session)| {
             let state = session.state();
-            state.exists().then(|| changed_session(session.key.clone(), session.hash, &state.entry))
+            state.exists().then(|| state.entry.changed_session(session.key.clone(), session.hash))
         });
         ChangedSessions { sessions: sessions.collect(), since, more }
-    }
-}
-
-fn changed_session(key: SessionKey, hash: SessionHash, entry: &Entry) -> ChangedSession {
-    let origin =
-        entry.lineage.as_ref().map(|lineage| ForkOrigin::from_lineage(&key.scope, lineage));
-    ChangedSession {
-        key,
-        hash,
-        base: origin.as_ref().map_or(Position::ZERO, |origin| origin.base),
-        parent: origin.map(|origin| origin.hash),
-        tail: Position(entry.tail),
-        created_at: Timestamp(entry.created_at),
-        rewritten: entry.removal_count(),
-        workspace: entry.workspace.clone(),
-        is_archived: entry.archived_at.is_some(),
-        survival: survival(entry),
-        is_damaged: entry.is_degraded(),
-    }
-}
-
-/// Returns whether a session is alive, expired, deleted or erased.
-pub(crate) fn survival(entry: &Entry) -> Survival {
-    match entry.stage.end().map(|end| end.how) {
-        None => Survival::Alive,
-        Some(EndReason::Erased { .. }) => Survival::Erased,
-        Some(EndReason::Deleted | EndReason::Discarded) => Survival::Deleted,
-        Some(EndReason::Expired) => Survival::Expired,
     }
 }

@@ -19,17 +19,14 @@ use super::{
     wait::run_blocking,
 };
 use crate::{
-    env::{
-        Env,
-        sync::{Mutex, MutexGuard},
-    },
+    env::sync::{Mutex, MutexGuard},
     event::{Batch, Event, Position, Range, limits},
     log::{self, KnownBatch, SegmentEntry, TAG_BYTES, frame::PAYLOAD_BYTES_MAX},
     store::{
         AppendResult, FillDirection, LeaseCall, ReadRequest, StoreError, StoreResult,
         rules::{
-            Draw, FrameDraft, RepeatedBatch, RequestDecision, RequestFacts, SessionAccess,
-            StoredId, WriteKind, WriteRequest, batch_range, decide,
+            FrameDraft, RepeatedBatch, RequestDecision, RequestFacts, SessionAccess, StoredId,
+            WriteKind, WriteRequest, batch_range, decide,
         },
     },
 };
@@ -67,20 +64,10 @@ pub(super) struct QueuedRequest {
     pub(super) answer: AppendResult,
 }
 
-impl Draw for Env {
-    fn draw_id(&self) -> [u8; 10] {
-        self.random()
-    }
-
-    fn draw_salt(&self) -> [u8; 16] {
-        self.random()
-    }
-}
-
 impl CommitPath {
     /// Prepares a request: see [`WriteRequest::new`].
     pub(super) fn prepare(&self, ask: WriteKind, batch: Batch) -> WriteRequest {
-        WriteRequest::new(ask, batch, self.context.env.clock.now(), &self.context.env)
+        WriteRequest::new(ask, batch, self.context.env.clock.now(), &*self.context.env.entropy)
     }
 
     /// Prepares a request without events.

@@ -6,7 +6,6 @@
 use std::{io, sync::Arc};
 
 use super::super::{
-    catalogue::moved::survival,
     layout::concerns_one_file,
     session::{
         HeldFrame, LoadedSession, SessionState,
@@ -18,11 +17,11 @@ use super::Segments;
 use crate::{
     event::{EventId, Position, Range, Scope, SessionHash, SessionKey, Timestamp},
     log::{
-        ChainValue, Cipher, ForkParent, Frame, LogError,
+        ChainValue, Cipher, ForkParent, LogError,
         journal::read as read_bytes,
         segment::{FrameIndex, name_hash},
     },
-    store::{Family, ForkPoint, RelatedSession, SessionGap, StoreError, StoreResult, Survival},
+    store::{Family, ForkPoint, RelatedSession, StoreError, StoreResult},
 };
 
 /// Positions of a session, and the session that wrote them; `None` if that is gone.
@@ -227,9 +226,10 @@ impl Segments {
             let unread = state.unread_gaps().into_iter().find(|gap| gap.range.contains(at));
             (locate_frame(&state, at), unread, state.entry.segments.clone(), cipher)
         };
+        let at_start = |fault| LogError::Fault { byte_offset: 0, fault };
         let found = match place {
             None => Ok(None),
-            Some(FrameLocation::Memory(held)) => chain_before(&held.to_frame(), at),
+            Some(FrameLocation::Memory(held)) => held.to_frame().chain_before(at).map_err(at_start),
             Some(FrameLocation::File(path, salt, index)) => {
                 let cipher = cipher.as_deref();
                 run_blocking(|| self.read_chain(session.hash, cipher, (&path, salt, &index), at))
@@ -270,7 +270,7 @@ impl Segments {
         let wrong = |fault| LogError::Fault { byte_offset: index.byte_offset, fault };
         let frame = decode_frame((session, cipher), salt, index, index.byte_offset, &bytes)
             .map_err(wrong)?;
-        chain_before(&frame, at)
+        frame.chain_before(at).map_err(wrong)
     }
 
     /// Returns the ancestors of a session, the nearest first, and its direct forks, up to `limit`
@@ -302,19 +302,8 @@ impl Segments {
     }
 }
 
-/// Describes a related session for a caller; includes its title only while it is alive.
 fn describe_relative(session: &LoadedSession, at: Position) -> RelatedSession {
-    let state = session.state();
-    let entry = &state.entry;
-    let survival = survival(entry);
-    RelatedSession {
-        session: session.key.session.clone(),
-        title: entry.title.clone().filter(|_| survival == Survival::Alive),
-        survival,
-        at,
-        tail: Position(entry.tail),
-        bytes: entry.bytes,
-    }
+    session.state().entry.describe_relative(&session.key.session, at)
 }
 
 /// Location of a frame: in memory or in a file.
@@ -336,32 +325,4 @@ fn locate_frame(state: &SessionState, at: Position) -> Option<FrameLocation> {
         let found = holds(Range::new(index.first_position, index.end_position()));
         found.then(|| FrameLocation::File(segment.path.clone(), segment.salt, *index))
     })
-}
-
-/// Returns the chain before an event of a frame.
-fn chain_before(frame: &Frame, at: Position) -> Result<Option<ChainValue>, LogError> {
-    let (mut position, mut chain) = (frame.header.first_position, frame.header.chain);
-    if at == position {
-        return Ok(Some(chain));
-    }
-    let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
-    for (_, record) in frame.records().map_err(wrong)? {
-        if record.is_event() {
-            chain = chain.with_record(position.0, &record);
-            position = position.plus(1);
-        }
-        if position == at {
-            return Ok(Some(chain));
-        }
-    }
-    Ok(None)
-}
-
-/// Returns the gap of erased positions, for a reader that allows gaps.
-pub(crate) fn erased_gap(range: Range) -> SessionGap {
-    SessionGap {
-        range,
-        reason: "the session that wrote it was erased".to_owned(),
-        accepted_at: None,
-    }
 }

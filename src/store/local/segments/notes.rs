@@ -18,12 +18,11 @@ use super::super::{
 use super::Segments;
 use crate::{
     env::is_unreadable,
-    event::{Lsn, Note, Position, Range, Scope, SessionId, SessionKey, Timestamp},
+    event::{Lsn, Note, Range, Scope, SessionId, SessionKey, Timestamp},
     log::{
-        Cipher, Control, Entry, Fault, LogError, Record, journal::read as read_bytes,
-        segment::FrameIndex,
+        Cipher, Entry, Fault, LogError, Record, journal::read as read_bytes, segment::FrameIndex,
     },
-    store::{NotesQuery, SessionInfo, StoreError, StoreResult},
+    store::{NotesQuery, SessionInfo, StoreError, StoreResult, rules::entry::parse_note},
 };
 
 /// Location of a frame that may hold notes.
@@ -219,17 +218,5 @@ fn frames_with_notes(segment: &OpenSegment, wanted: NotesQuery) -> impl Iterator
         path: Arc::clone(&path),
         salt: segment.salt,
         index: *index,
-    })
-}
-
-fn parse_note(lsn: Lsn, record: &Record) -> Option<Note> {
-    let Some(Control::Note(note)) = record.to_control() else { return None };
-    Some(Note {
-        number: lsn,
-        kind: note.kind()?,
-        name: note.name,
-        position: Position(note.position),
-        at: record.processed_at(),
-        body: note.body.into(),
     })
 }

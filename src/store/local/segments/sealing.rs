@@ -14,13 +14,13 @@ use super::super::{
 use super::{Segments, flush::concerns_whole_store, policy::SealingPolicy};
 use crate::{
     env::{File, sync::atomic::Ordering},
-    event::{Lsn, Position, Timestamp},
+    event::{Lsn, Position},
     log::{
-        ChainValue, Cipher, Control, Fault, KnownBatch, LogError, Record, Redaction, SegmentEntry,
+        ChainValue, Cipher, Fault, LogError, Record, SegmentEntry,
         seal::{self, SealedTables},
         segment::{self, SegmentHeader},
     },
-    store::rules::entry::is_redacted,
+    store::rules::redact_records,
 };
 
 /// Maximum number of runs written before one sync.
@@ -317,29 +317,4 @@ fn read_back(
         return Err(wrong(Fault::Payload));
     }
     Ok((header.salt, sealed))
-}
-
-/// Removes the bodies of redacted events from records to be sealed, the first event at `base`, and
-/// the digests of their batches, which would confirm a guess at the content. Returns these batches,
-/// whose keys stay valid.
-pub(crate) fn redact_records(
-    base: Position,
-    records: &mut Records,
-    redacted: &[Redaction],
-) -> Vec<(Timestamp, KnownBatch)> {
-    let (mut position, mut known) = (base, Vec::new());
-    for (_, record) in records.iter_mut().filter(|_| !redacted.is_empty()) {
-        if record.is_event() {
-            if is_redacted(redacted, position) {
-                record.redact();
-            }
-            position = position.plus(1);
-        } else if let Some(Control::Batch(batch)) = record.to_control()
-            && redacted.iter().any(|one| batch.contains_position(Position(one.position)))
-        {
-            known.push((record.processed_at(), batch.without_digest()));
-            record.redact();
-        }
-    }
-    known
 }

@@ -16,7 +16,7 @@ use super::super::{
 };
 use super::{
     Segments,
-    ancestry::{WrittenPart, erased_gap},
+    ancestry::WrittenPart,
     read_cache::{FrameGroup, GroupKey},
 };
 use crate::{
@@ -25,16 +25,16 @@ use crate::{
         planted::{Defect, is_planted},
         sync::atomic::Ordering,
     },
-    event::{Event, Position, Range, SessionHash, Timestamp},
+    event::{Position, Range, SessionHash, Timestamp},
     log::{
-        Cipher, Fault, Frame, REDACTED,
+        Cipher, Fault, REDACTED,
         journal::read_cached,
         reading::{FileReading, read_with_holes},
         segment::FrameIndex,
     },
     store::{
         FillDirection, ReadRequest, SessionGap, Slice, StoreError, StoreResult,
-        rules::entry::is_redacted,
+        rules::{SliceBuilder, clip, entry::is_redacted, erased_gap, overlap},
     },
 };
 
@@ -142,20 +142,7 @@ impl Segments {
                 break;
             }
         }
-        let mut events = taken.events;
-        events.sort_by_key(|event| event.position);
-        let covered = match (taken.full, read.fill, events.first(), events.last()) {
-            (true, FillDirection::Forward, _, Some(last)) => {
-                Range::new(range.from, last.position.plus(1))
-            }
-            (true, FillDirection::Backward, Some(first), _) => Range::new(first.position, range.to),
-            _ => range,
-        };
-        debug_assert!(range.contains_range(covered), "a slice covers what was asked for");
-        assert!(events.len() <= read.events_max, "a slice keeps its bound");
-        let mut gaps: Vec<SessionGap> =
-            all.into_iter().filter_map(|gap| clip(gap, covered)).collect();
-        gaps.sort_by_key(|gap| gap.range.from);
+        let Slice { events, covered, mut gaps, tail } = taken.into_slice(range, all, tail);
         if gaps.iter().any(|gap| gap.accepted_at.is_none()) && !read.allow_gaps {
             // The error lists all gaps of the session, and inherited gaps of this range.
             let mut state = session.state();
@@ -448,88 +435,7 @@ fn group_at(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     }
 }
 
-/// Returns the number of positions that two ranges have in common.
-fn overlap(one: Range, other: Range) -> u64 {
-    let (from, to) = (one.from.max(other.from), one.to.min(other.to));
-    to.0.saturating_sub(from.0)
-}
-
-/// Collector of the events of a slice.
-struct SliceBuilder<'a> {
-    range: Range,
-    read: &'a ReadRequest,
-    events: Vec<Event>,
-    /// Buffer for the events of one frame.
-    frame: Vec<Event>,
-    bytes: usize,
-    /// Ranges of accepted losses: they stay lost, even if a file has them.
-    given_up: Vec<Range>,
-    /// True once a limit was reached: later events are left out.
-    full: bool,
-}
-
-impl<'a> SliceBuilder<'a> {
-    fn new(range: Range, read: &'a ReadRequest) -> Self {
-        // Capacity for most slices; it grows for longer ones.
-        let count = range.len().min(read.events_max as u64).min(128) as usize;
-        let events = Vec::with_capacity(count);
-        let given_up = Vec::new();
-        Self { range, read, events, frame: Vec::new(), bytes: 0, given_up, full: false }
-    }
-
-    /// Adds the events in the range, from events in ascending order.
-    fn push_events(&mut self, events: &[Event]) {
-        let from = events.partition_point(|event| event.position < self.range.from);
-        let to = events.partition_point(|event| event.position < self.range.to);
-        let wanted = events.get(from..to).unwrap_or_default();
-        let fill = self.read.fill;
-        let mut take = |event: &Event| {
-            if self.is_accepted_loss(event) {
-                return true;
-            }
-            let fits = self.try_reserve(event);
-            fits.then(|| self.events.push(event.clone())).is_some()
-        };
-        match fill {
-            FillDirection::Forward => wanted.iter().all(&mut take),
-            FillDirection::Backward => wanted.iter().rev().all(&mut take),
-        };
-    }
-
-    /// Adds the events in the range from a frame.
-    fn push_frame(&mut self, frame: &Frame) -> Result<(), Fault> {
-        let mut events = std::mem::take(&mut self.frame);
-        events.clear();
-        frame.append_events(self.range, &mut events)?;
-        if self.read.fill == FillDirection::Backward {
-            events.reverse();
-        }
-        events.retain(|event| !self.is_accepted_loss(event));
-        for event in events.drain(..) {
-            if !self.try_reserve(&event) {
-                break;
-            }
-            self.events.push(event);
-        }
-        self.frame = events;
-        Ok(())
-    }
-
-    fn is_accepted_loss(&self, event: &Event) -> bool {
-        self.given_up.iter().any(|range| range.contains(event.position))
-    }
-
-    /// Returns true if an event fits; the first one that does not ends the slice.
-    fn try_reserve(&mut self, event: &Event) -> bool {
-        let bytes = self.bytes + event.body.len();
-        let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
-        self.full = self.events.len() >= self.read.events_max || !fits;
-        if !self.full {
-            self.bytes = bytes;
-        }
-        !self.full
-    }
-
+impl SliceBuilder<'_> {
     /// Adds the events of the whole ones of these frames; returns the flaws of the others.
     fn push_whole_frames(
         &mut self,
@@ -565,11 +471,4 @@ impl<'a> SliceBuilder<'a> {
 fn covered_range(frames: &[FrameIndex]) -> Range {
     let from = frames.first().map(|frame| frame.first_position).unwrap_or_default();
     Range::new(from, frames.last().map_or(from, FrameIndex::end_position))
-}
-
-/// Returns the part of a gap that is in a range.
-fn clip(gap: SessionGap, range: Range) -> Option<SessionGap> {
-    let cut = Range::new(gap.range.from.max(range.from), gap.range.to.min(range.to));
-    (gap.range.from < range.to && range.from < gap.range.to && !cut.is_empty())
-        .then_some(SessionGap { range: cut, ..gap })
 }

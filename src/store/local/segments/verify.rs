@@ -6,16 +6,16 @@ use std::{io, sync::Arc};
 use super::super::{layout::concerns_one_file, session::LoadedSession};
 use super::{Segments, read::missing_key_gap};
 use crate::{
-    event::{Lsn, Position, Range, pace},
+    event::{Position, Range},
     log::{
-        ChainValue, Cipher, Entry, Fault, Frame, LogError, Redaction, SegmentEntry,
+        ChainValue, Fault, LogError, SegmentEntry,
         scan::{RegionScan, ScanPiece, scan_file},
         seal::{self, SealedTables},
         segment::{self, FRAMES_AT, SegmentHeader},
     },
     store::{
         ChainReceipt, ReceiptState, SessionGap, StoreError, StoreResult, VerifyResult,
-        rules::entry::is_redacted,
+        rules::{ChainWalk, UNKNOWN_CHAIN},
     },
 };
 
@@ -26,28 +26,6 @@ pub(crate) struct ReceiptCheck {
     chain: Option<ChainValue>,
     tail: Position,
 }
-
-/// State of a walk along the chains.
-struct ChainWalk {
-    cipher: Option<Arc<Cipher>>,
-    redacted: Vec<Redaction>,
-    position: Position,
-    chain: ChainValue,
-    control_chain: ChainValue,
-    events: u64,
-    bytes: u64,
-    damage: Vec<SessionGap>,
-    /// Unreadable positions: they are reported and not recorded as damage.
-    unread: Vec<SessionGap>,
-    /// Position whose chain value is wanted, and that value once known.
-    wanted: Option<Position>,
-    met: Option<ChainValue>,
-}
-
-/// Bytes of a frame hashed per step.
-const BYTES_OF_A_STEP: usize = 1 << 10;
-/// Placeholder for an unknown chain value, after damage.
-const UNKNOWN: ChainValue = ChainValue([0; 32]);
 
 impl Segments {
     /// Verifies one session and adds the findings. If a segment is replaced meanwhile, the session
@@ -101,20 +79,8 @@ impl Segments {
             };
             (state.entry.clone(), state.unflushed.iter().cloned().collect::<Vec<_>>())
         };
-        let begin = || ChainValue::start_of_events(session.hash);
-        let mut walk = ChainWalk {
-            cipher,
-            redacted: entry.redacted.clone(),
-            position: session.base(),
-            chain: session.origin.as_ref().map_or_else(begin, |origin| origin.chain),
-            control_chain: ChainValue::start_of_controls(session.hash),
-            events: 0,
-            bytes: 0,
-            damage: entry.gaps(),
-            unread: Vec::new(),
-            wanted: met.as_ref().map(|met| met.position),
-            met: None,
-        };
+        let wanted = met.as_ref().map(|met| met.position);
+        let mut walk = ChainWalk::new(session.hash, &entry, cipher, wanted);
         if let Some(reason) = self.origin_fault(session)? {
             walk.record_damage(Range::new(walk.position, walk.position), reason);
         }
@@ -239,7 +205,7 @@ impl Segments {
 impl ChainWalk {
     /// Continues after an unreadable segment; returns its range.
     fn skip_segment(&mut self, file: &SegmentEntry) -> Range {
-        (self.position, self.chain) = (Position(file.end), UNKNOWN);
+        (self.position, self.chain) = (Position(file.end), UNKNOWN_CHAIN);
         Range::new(Position(file.base), Position(file.end))
     }
 
@@ -271,7 +237,7 @@ impl ChainWalk {
                                 format!("{path} at byte {byte_offset}: {fault}"),
                             );
                             self.position = header.range().to;
-                            self.chain = UNKNOWN;
+                            self.chain = UNKNOWN_CHAIN;
                         }
                     }
                 }
@@ -293,86 +259,12 @@ impl ChainWalk {
             None => {}
         }
         if self.position != end {
-            (self.position, self.chain) = (end, UNKNOWN);
-        }
-    }
-
-    fn verify_records(&mut self, frame: Frame) {
-        let header = frame.header;
-        pace::steps(1 + header.length as usize / BYTES_OF_A_STEP);
-        let gaps = &mut self.damage.iter().chain(&self.unread);
-        let known = gaps.any(|gap| gap.range.to == header.first_position);
-        let follows = header.first_position == self.position && header.chain == self.chain;
-        if !follows && !known && self.chain != UNKNOWN {
-            let range = Range::new(self.position.min(header.first_position), header.range().to);
-            self.record_damage(range, Fault::Chain.to_string());
-        }
-        (self.position, self.chain) = (header.first_position, header.chain);
-        self.record_chain();
-        if known {
-            // The lost records may include control records.
-            self.control_chain = header.control_chain;
-        }
-        let records: Vec<(Lsn, _)> = match frame.records() {
-            Ok(records) => records,
-            Err(fault) => {
-                self.record_damage(header.range(), fault.to_string());
-                self.position = header.range().to;
-                self.chain = UNKNOWN;
-                return;
-            }
-        };
-        for (lsn, record) in &records {
-            if record.is_event() {
-                if record.is_redacted() && !is_redacted(&self.redacted, self.position) {
-                    let range = Range::new(self.position, self.position.plus(1));
-                    self.record_damage(
-                        range,
-                        "its body is gone, and no redaction is recorded".to_owned(),
-                    );
-                }
-                self.chain = self.chain.with_record(self.position.0, record);
-                self.position = self.position.plus(1);
-                self.events += 1;
-                self.record_chain();
-            } else {
-                self.control_chain = self.control_chain.with_record(lsn.0, record);
-            }
-        }
-    }
-
-    /// Stores the chain value if the current position is the wanted one.
-    fn record_chain(&mut self) {
-        if self.wanted == Some(self.position) && self.chain != UNKNOWN {
-            self.met = Some(self.chain);
-        }
-    }
-
-    fn check_end(&mut self, entry: &Entry) {
-        let whole = self.position.0 == entry.tail
-            && self.chain.0 == entry.chain
-            && self.control_chain.0 == entry.control_chain;
-        let has_open_gap = self.damage.iter().any(|gap| gap.accepted_at.is_none());
-        if !whole && !has_open_gap && self.unread.is_empty() {
-            let range = Range::new(self.position, Position(entry.tail));
-            let reason = "the chain does not end where the catalogue says".to_owned();
-            self.record_damage(range, reason);
+            (self.position, self.chain) = (end, UNKNOWN_CHAIN);
         }
     }
 
     fn record_fault(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
         let reason = format!("{path} at byte {byte_offset}: {fault}");
         self.record_gap(range, reason, fault == Fault::Unreadable);
-    }
-
-    fn record_damage(&mut self, range: Range, reason: String) {
-        self.record_gap(range, reason, false);
-    }
-
-    fn record_gap(&mut self, range: Range, reason: String, unread: bool) {
-        if !self.damage.iter().any(|gap| gap.range.contains_range(range)) {
-            let gaps = if unread { &mut self.unread } else { &mut self.damage };
-            gaps.push(SessionGap { range, reason, accepted_at: None });
-        }
     }
 }

@@ -1,0 +1,436 @@
+//! The statements. `sl.` stands for the schema. Measured against a server, with the plans of lanes
+//! pinned: docs/beyond-one-machine.md.
+
+/// Settings of a connection that commits: the plan of a statement with arrays of any length must not
+/// depend on the lengths it had first.
+pub(super) const LANE_SETTINGS: &str = "\
+SET synchronous_commit = on;
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_mergejoin = off;
+SET jit = off;";
+
+/// Settings of any other connection.
+pub(super) const SETTINGS_OF_ALL: &str = "\
+SET default_transaction_isolation = 'read committed';
+SET synchronous_commit = off;
+SET jit = off;";
+
+/// A write without an effect: the first one of a connection, and one after a commit in doubt.
+pub(super) const PROVE: &str = "UPDATE sl.store SET counted = counted";
+
+pub(super) const SCHEMA: &str = "\
+CREATE TABLE IF NOT EXISTS sl.store (
+  one        bool PRIMARY KEY DEFAULT true CHECK (one),
+  format     int4 NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT now(),
+  counted    int8 NOT NULL DEFAULT 0,
+  removals   int8 NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS sl.session (
+  created_at int8 NOT NULL,
+  revision   int8 NOT NULL,
+  tail       int8 NOT NULL,
+  next       int8 NOT NULL,
+  updated_at int8 NOT NULL,
+  used_at    int8 NOT NULL,
+  bytes      int8 NOT NULL,
+  moved_in   int4 NOT NULL,
+  format     int4 NOT NULL,
+  stage      int2 NOT NULL,
+  unfinished bool NOT NULL,
+  name       uuid PRIMARY KEY,
+  uid        uuid NOT NULL,
+  tenant     uuid NOT NULL,
+  scope      uuid NOT NULL,
+  workspace  uuid,
+  parent     uuid,
+  chain         bytea NOT NULL,
+  control_chain bytea NOT NULL,
+  work       bytea NOT NULL,
+  entry      bytea NOT NULL
+) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE sl.session ALTER entry SET STORAGE EXTERNAL;
+CREATE UNIQUE INDEX IF NOT EXISTS session_uid ON sl.session (uid);
+CREATE INDEX IF NOT EXISTS session_listed ON sl.session (scope, created_at, name);
+CREATE INDEX IF NOT EXISTS session_scope ON sl.session (scope, name);
+CREATE INDEX IF NOT EXISTS session_tenant ON sl.session (tenant);
+CREATE INDEX IF NOT EXISTS session_moved ON sl.session (moved_in, name);
+CREATE INDEX IF NOT EXISTS session_parent ON sl.session (parent) WHERE parent IS NOT NULL;
+CREATE TABLE IF NOT EXISTS sl.frame (
+  first   int8 NOT NULL,
+  number  int8 NOT NULL,
+  at      int8 NOT NULL,
+  events  int4 NOT NULL,
+  noted   bool NOT NULL,
+  session uuid NOT NULL,
+  attempt uuid NOT NULL,
+  frame   bytea NOT NULL,
+  PRIMARY KEY (session, first, number)
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.2);
+ALTER TABLE sl.frame ALTER frame SET STORAGE EXTERNAL;
+CREATE INDEX IF NOT EXISTS frame_noted ON sl.frame (session, number) WHERE noted;
+CREATE TABLE IF NOT EXISTS sl.name (
+  position int8 NOT NULL,
+  at       int8 NOT NULL,
+  events   int4 NOT NULL,
+  session  uuid NOT NULL,
+  hash     uuid NOT NULL,
+  digest   bytea,
+  PRIMARY KEY (session, hash)
+);
+CREATE TABLE IF NOT EXISTS sl.node (
+  id        uuid PRIMARY KEY,
+  seen      timestamptz NOT NULL,
+  confirmed int8 NOT NULL,
+  about     text NOT NULL
+);
+INSERT INTO sl.store (format) VALUES (1) ON CONFLICT DO NOTHING;";
+
+/// Rows of many sessions: 1-17 their columns, 18-25 frames, 26-31 names to keep, 32-36 names that
+/// must not be there. A session that another node holds is left out, not waited for.
+pub(super) const COMMIT_MANY: &str = "\
+WITH want AS MATERIALIZED (
+  SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::int8[], $4::int8[], $5::int8[], $6::int8[],
+      $7::int8[], $8::int8[], $9::int2[], $10::bool[], $11::bytea[], $12::bytea[], $13::bytea[],
+      $14::bytea[], $15::uuid[], $16::bool[]) WITH ORDINALITY
+    w(name, uid, revision, tail, next, updated_at, used_at, bytes, stage, unfinished, chain,
+      control_chain, work, entry, workspace, enters, ord)
+), held AS MATERIALIZED (
+  SELECT name, uid, revision FROM sl.session WHERE name = ANY($1::uuid[])
+  FOR NO KEY UPDATE SKIP LOCKED
+), clash AS MATERIALIZED (
+  SELECT x.owner FROM unnest($32::uuid[], $33::uuid[], $34::uuid[], $35::int8[], $36::int8[])
+    x(owner, session, hash, below, live)
+  JOIN sl.name n
+    ON n.session = x.session AND n.hash = x.hash AND n.position < x.below AND n.at >= x.live
+), good AS MATERIALIZED (
+  SELECT w.* FROM want w JOIN held h USING (name)
+  WHERE h.uid = w.uid AND h.revision = w.revision
+    AND NOT EXISTS (SELECT FROM clash c WHERE c.owner = w.uid)
+), moved AS (
+  UPDATE sl.session s SET revision = s.revision + 1, tail = g.tail, next = g.next,
+      updated_at = g.updated_at, used_at = g.used_at, bytes = g.bytes, stage = g.stage,
+      unfinished = g.unfinished, chain = g.chain, control_chain = g.control_chain, work = g.work,
+      entry = CASE WHEN g.enters THEN g.entry ELSE s.entry END,
+      workspace = CASE WHEN g.enters THEN g.workspace ELSE s.workspace END, format = $17,
+      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+  FROM good g WHERE s.name = g.name AND s.uid = g.uid AND s.revision = g.revision
+  RETURNING s.uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT f.* FROM unnest($18::uuid[], $19::int8[], $20::int8[], $21::int4[], $22::int8[],
+      $23::bool[], $24::uuid[], $25::bytea[])
+      f(session, first, number, events, at, noted, attempt, frame)
+  JOIN moved m ON m.uid = f.session
+), named AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT n.* FROM unnest($26::uuid[], $27::uuid[], $28::int8[], $29::int4[], $30::bytea[],
+      $31::int8[]) n(session, hash, position, events, digest, at)
+  JOIN moved m ON m.uid = n.session
+  ON CONFLICT (session, hash) DO UPDATE
+    SET position = excluded.position, events = excluded.events, digest = excluded.digest,
+        at = excluded.at
+)
+SELECT CASE WHEN m.uid IS NOT NULL THEN 0
+            WHEN h.uid IS NULL AND EXISTS (SELECT FROM sl.session s WHERE s.name = w.name) THEN 3
+            WHEN h.uid IS DISTINCT FROM w.uid OR h.revision <> w.revision THEN 1
+            ELSE 2 END
+FROM want w LEFT JOIN held h USING (name) LEFT JOIN moved m ON m.uid = w.uid
+ORDER BY w.ord";
+
+/// The change of one session; it waits for a node that holds it. 1-17 its columns, 18-24 frames,
+/// 25-29 names to keep, 30-33 names that must not be there, 34 sessions whose revision rises.
+pub(super) const COMMIT_ONE: &str = "\
+WITH moved AS (
+  UPDATE sl.session s SET revision = s.revision + 1, tail = $4, next = $5, updated_at = $6,
+      used_at = $7, bytes = $8, stage = $9, unfinished = $10, chain = $11, control_chain = $12,
+      work = $13, entry = CASE WHEN $16 THEN $14 ELSE s.entry END,
+      workspace = CASE WHEN $16 THEN $15 ELSE s.workspace END, format = $17,
+      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+  WHERE s.name = $1 AND s.uid = $2 AND s.revision = $3
+    AND NOT EXISTS (SELECT FROM unnest($30::uuid[], $31::uuid[], $32::int8[], $33::int8[])
+        x(session, hash, below, live)
+      JOIN sl.name n
+        ON n.session = x.session AND n.hash = x.hash AND n.position < x.below AND n.at >= x.live)
+  RETURNING s.uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT m.uid, f.* FROM moved m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
+      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
+), named AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT m.uid, n.* FROM moved m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
+      $29::int8[]) n(hash, position, events, digest, at)
+  ON CONFLICT (session, hash) DO UPDATE
+    SET position = excluded.position, events = excluded.events, digest = excluded.digest,
+        at = excluded.at
+), risen AS (
+  UPDATE sl.session a SET revision = a.revision + 1, format = $17
+  FROM moved m WHERE a.uid = ANY($34::uuid[])
+)
+SELECT EXISTS (SELECT FROM moved)";
+
+/// A new session: 1-17 its columns, 18-24 frames, 25-29 names, 30-32 tenant, scope and time of
+/// creation, 33 the key of the creation.
+pub(super) const CREATE: &str = "\
+WITH made AS (
+  INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
+      unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
+      created_at)
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
+      floor(extract(epoch FROM statement_timestamp()) / 10)::int4, $30, $31, $32 WHERE $16
+  RETURNING uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
+      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
+), named AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT m.uid, n.* FROM made m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
+      $29::int8[]) n(hash, position, events, digest, at)
+), keyed AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $32 FROM made m, unnest($33::uuid[]) k(hash)
+)
+SELECT uid FROM made";
+
+/// The same with a parent, 34 its name and 35 its uid, which must be alive and held by no other.
+pub(super) const FORK: &str = "\
+WITH parent AS MATERIALIZED (
+  SELECT uid FROM sl.session WHERE name = $34 AND uid = $35 AND stage = 0
+  FOR KEY SHARE SKIP LOCKED
+), made AS (
+  INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
+      unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
+      created_at, parent)
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
+      floor(extract(epoch FROM statement_timestamp()) / 10)::int4, $30, $31, $32, p.uid
+  FROM parent p WHERE $16
+  RETURNING uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
+      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
+), named AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT m.uid, n.* FROM made m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
+      $29::int8[]) n(hash, position, events, digest, at)
+), keyed AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $32 FROM made m, unnest($33::uuid[]) k(hash)
+)
+SELECT uid FROM made";
+
+/// The removal of content: 1-17 the columns of its session, 18-24 frames, 25-27 frames that are
+/// written anew, 28 positions whose batches lose their digest.
+pub(super) const REMOVE_CONTENT: &str = "\
+WITH moved AS (
+  UPDATE sl.session s SET revision = s.revision + 1, tail = $4, next = $5, updated_at = $6,
+      used_at = $7, bytes = $8, stage = $9, unfinished = $10, chain = $11, control_chain = $12,
+      work = $13, entry = CASE WHEN $16 THEN $14 ELSE s.entry END,
+      workspace = CASE WHEN $16 THEN $15 ELSE s.workspace END, format = $17,
+      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+  WHERE s.name = $1 AND s.uid = $2 AND s.revision = $3
+  RETURNING s.uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT m.uid, f.* FROM moved m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
+      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
+), written AS (
+  UPDATE sl.frame o SET frame = x.frame
+  FROM moved m, unnest($25::int8[], $26::int8[], $27::bytea[]) x(first, number, frame)
+  WHERE o.session = m.uid AND o.first = x.first AND o.number = x.number
+), blanked AS (
+  UPDATE sl.name n SET digest = NULL FROM moved m, unnest($28::int8[]) p(position)
+  WHERE n.session = m.uid AND n.events > 0
+    AND n.position <= p.position AND p.position < n.position + n.events
+), counted AS (
+  UPDATE sl.store t SET removals = t.removals + 1 FROM moved m RETURNING t.removals
+)
+SELECT (SELECT removals FROM counted)";
+
+pub(super) const ROWS_BY_NAME: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.name = ANY($1::uuid[]) LIMIT $2";
+
+pub(super) const ROWS_BY_UID: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
+
+pub(super) const ROWS_BY_PARENT: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.parent = ANY($1::uuid[])
+ORDER BY s.created_at, s.name LIMIT $2";
+
+pub(super) const PAGE_DOWN: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
+  AND (s.created_at, s.name) < ($3::int8, $4::uuid)
+ORDER BY s.created_at DESC, s.name DESC LIMIT $5";
+
+pub(super) const PAGE_UP: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
+  AND (s.created_at, s.name) > ($3::int8, $4::uuid)
+ORDER BY s.created_at, s.name LIMIT $5";
+
+pub(super) const ROWS_OF_SCOPE: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
+
+pub(super) const UNFINISHED: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.scope = $1 AND s.unfinished AND s.stage = 0 AND ($2::uuid IS NULL OR s.workspace = $2)
+ORDER BY s.updated_at DESC LIMIT $3";
+
+pub(super) const MOVED: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.moved_in >= floor(extract(epoch FROM statement_timestamp()) / 10)::int8 - $1::int8
+  AND (s.moved_in, s.name) > ($2::int4, $3::uuid)
+ORDER BY s.moved_in, s.name LIMIT $4";
+
+pub(super) const ALL_ROWS: &str = "\
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE $1::uuid IS NULL OR s.name > $1 ORDER BY s.name LIMIT $2";
+
+/// Row and frames of one snapshot: frames with events of `[$2, $3)`, up to `$4` frames and `$5`
+/// bytes, at least one.
+pub(super) const FRAMES_FORWARD: &str = "\
+SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+  SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
+    array_agg(b.events ORDER BY b.first, b.number) AS events,
+    array_agg(b.number ORDER BY b.first, b.number) AS numbers,
+    array_agg(b.frame ORDER BY b.first, b.number) AS frames
+  FROM (
+    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.first, f.number) - length(f.frame) AS before
+    FROM (SELECT * FROM sl.frame f
+          WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
+            AND f.first >= COALESCE(
+              (SELECT p.first FROM sl.frame p WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
+               ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)
+          ORDER BY f.first, f.number LIMIT $4) f
+  ) b WHERE b.before = 0 OR b.before < $5
+) r ON true WHERE s.uid = $1";
+
+/// The same from the end of the range backwards, in ascending order.
+pub(super) const FRAMES_BACKWARD: &str = "\
+SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+  SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
+    array_agg(b.events ORDER BY b.first, b.number) AS events,
+    array_agg(b.number ORDER BY b.first, b.number) AS numbers,
+    array_agg(b.frame ORDER BY b.first, b.number) AS frames
+  FROM (
+    SELECT f.*,
+      sum(length(f.frame)) OVER (ORDER BY f.first DESC, f.number DESC) - length(f.frame) AS before
+    FROM (SELECT * FROM sl.frame f
+          WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
+          ORDER BY f.first DESC, f.number DESC LIMIT $4) f
+  ) b WHERE b.before = 0 OR b.before < $5
+) r ON true WHERE s.uid = $1";
+
+pub(super) const FRAMES_NOTED: &str = "\
+SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+  SELECT array_agg(b.first ORDER BY b.number) AS firsts,
+    array_agg(b.events ORDER BY b.number) AS events,
+    array_agg(b.number ORDER BY b.number) AS numbers,
+    array_agg(b.frame ORDER BY b.number) AS frames
+  FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.noted AND f.number >= $2
+        ORDER BY f.number LIMIT $3) b
+) r ON true WHERE s.uid = $1";
+
+/// All frames from a number on: numbers rise with positions.
+pub(super) const FRAMES_ALL: &str = "\
+SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+  SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
+    array_agg(b.events ORDER BY b.first, b.number) AS events,
+    array_agg(b.number ORDER BY b.first, b.number) AS numbers,
+    array_agg(b.frame ORDER BY b.first, b.number) AS frames
+  FROM (
+    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.first, f.number) - length(f.frame) AS before
+    FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.number >= $2
+          ORDER BY f.first, f.number LIMIT $3) f
+  ) b WHERE b.before = 0 OR b.before < $4
+) r ON true WHERE s.uid = $1";
+
+pub(super) const KNOWN: &str = "\
+SELECT x.ord, n.position, n.events, n.digest, n.at
+FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY x(session, hash, ord)
+JOIN sl.name n ON n.session = x.session AND n.hash = x.hash";
+
+pub(super) const FRAME_AT: &str = "\
+SELECT first, events, at FROM sl.frame WHERE session = $1 AND first <= $2 AND events > 0
+ORDER BY first DESC, number DESC LIMIT 1";
+
+pub(super) const ATTEMPT: &str =
+    "SELECT attempt FROM sl.frame WHERE session = $1 AND first = $2 AND number = $3";
+
+pub(super) const USAGE: &str = "\
+SELECT count(*) FILTER (WHERE stage = 0),
+  COALESCE(sum(bytes) FILTER (WHERE stage < 3
+    OR EXISTS (SELECT FROM sl.session c WHERE c.parent = s.uid AND c.stage < 3)), 0)::int8
+FROM sl.session s WHERE s.tenant = $1 AND s.scope <> $2";
+
+/// The lock conflicts with that of a fork that is being created.
+pub(super) const MARK: &str = "\
+WITH held AS MATERIALIZED (
+  SELECT name, uid FROM sl.session WHERE name = $1 AND uid = $2 AND revision = $3 FOR UPDATE
+), marked AS (
+  UPDATE sl.session s SET revision = s.revision + 1, stage = 5,
+    moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+  FROM held h WHERE s.name = h.name AND s.uid = h.uid AND s.revision = $3 RETURNING 1
+)
+SELECT count(*) FROM marked";
+
+pub(super) const DELETE: &str = "\
+WITH frames AS (
+  DELETE FROM sl.frame f
+  USING (SELECT first, number FROM sl.frame WHERE session = $1 ORDER BY first, number LIMIT $2) x
+  WHERE f.session = $1 AND f.first = x.first AND f.number = x.number RETURNING 1
+), names AS (
+  DELETE FROM sl.name n USING (SELECT hash FROM sl.name WHERE session = $1 LIMIT $2) x
+  WHERE n.session = $1 AND n.hash = x.hash RETURNING 1
+)
+SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM names)";
+
+pub(super) const FREE: &str = "\
+WITH gone AS (
+  DELETE FROM sl.session WHERE name = $1 AND uid = $2 AND stage = 5
+    AND NOT EXISTS (SELECT FROM sl.session c WHERE c.parent = $2) RETURNING 1
+)
+SELECT count(*) FROM gone";
+
+pub(super) const FORGET_KEY: &str = "\
+WITH gone AS (DELETE FROM sl.name WHERE session = $1 AND hash = $2 AND at = $3 RETURNING 1)
+SELECT count(*) FROM gone";
+
+pub(super) const BEAT: &str = "\
+WITH t AS (
+  UPDATE sl.store SET counted = greatest(counted, $2::int8) RETURNING *
+), n AS (
+  INSERT INTO sl.node (id, seen, confirmed, about)
+  SELECT $1, clock_timestamp(), $3, $4 WHERE NOT $5
+  ON CONFLICT (id) DO UPDATE
+    SET seen = excluded.seen, confirmed = excluded.confirmed, about = excluded.about
+), old AS (
+  DELETE FROM sl.node WHERE $5 AND id = $1 OR seen < clock_timestamp() - interval '1 hour'
+)
+SELECT t.counted, t.removals, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
+  current_setting('synchronous_standby_names') AS standbys,
+  current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS pages
+FROM t";
+
+pub(super) const OTHERS: &str = "\
+SELECT confirmed, about FROM sl.node
+WHERE id <> $1 AND seen > clock_timestamp() - interval '10 s'";
+
+pub(super) const SETTINGS: &str = "\
+SELECT current_setting('synchronous_standby_names') AS standbys,
+  current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync,
+  current_setting('full_page_writes') AS pages";
+
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";

@@ -1,0 +1,301 @@
+//! The address of a database: `postgres://USER@HOST[:PORT][,HOST…]/DATABASE?OPTION=VALUE`. It must
+//! not show a password.
+
+use std::{fmt, net::IpAddr, time::Duration};
+
+use percent_encoding::percent_decode_str;
+use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+
+use super::{
+    super::Durability,
+    tls::{TlsSettings, Verification},
+};
+
+const SCHEMA: &str = "sessionlog";
+const PORT: u16 = 5432;
+const CONNECT: Duration = Duration::from_secs(5);
+/// Time after which a connection without an acknowledgement is lost.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+/// Options of the address.
+const OPTIONS: &str = "schema, durability, sslmode, sslrootcert, sslcert, sslkey, host, port, user, \
+                       application_name";
+
+/// Address of a database.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    pub(super) config: tokio_postgres::Config,
+    pub(super) schema: String,
+    /// The least durability that is accepted.
+    pub(super) durability: Option<Durability>,
+    pub(super) tls: TlsSettings,
+    shown: String,
+    has_password: bool,
+    /// Host, port, database and user, as a file of passwords lists them.
+    place: [String; 4],
+}
+
+/// Reason for which an address is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct UrlError(String);
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PostgresUrl").field(&self.shown).finish()
+    }
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl PostgresUrl {
+    /// Parses an address.
+    ///
+    /// # Errors
+    /// [`UrlError`] with the part that is wrong.
+    pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let refuse = |reason: String| UrlError(reason);
+        let rest = text
+            .strip_prefix("postgres://")
+            .or_else(|| text.strip_prefix("postgresql://"))
+            .ok_or_else(|| refuse("it begins with postgres://".to_owned()))?;
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, database) = place.split_once('/').unwrap_or((place, ""));
+        let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let (user, password) = match credentials.split_once(':') {
+            Some((user, password)) => (user, Some(decode(password)?)),
+            None => (credentials, None),
+        };
+        let mut user = decode(user)?;
+        let database = decode(database)?;
+        let mut hosts: Vec<(String, u16)> = hosts
+            .split(',')
+            .filter(|host| !host.is_empty())
+            .map(parse_host)
+            .collect::<Result<_, _>>()?;
+        let mut tls = TlsSettings {
+            verification: Verification::Full,
+            authorities: None,
+            certificate: None,
+            key: None,
+        };
+        let (mut schema, mut durability, mut mode) = (SCHEMA.to_owned(), None, None);
+        let mut name = "sessionlog".to_owned();
+        let (mut socket, mut port) = (None, None);
+        for (option, value) in url::form_urlencoded::parse(options.as_bytes()) {
+            let value = value.into_owned();
+            match &*option {
+                "schema" => schema = value,
+                "durability" => durability = Some(parse_durability(&value)?),
+                "sslmode" => mode = Some(value),
+                "sslrootcert" => tls.authorities = Some(value),
+                "sslcert" => tls.certificate = Some(value),
+                "sslkey" => tls.key = Some(value),
+                "host" => socket = Some(value),
+                "port" => {
+                    let wrong = |_| refuse(format!("port: {value:?} is no port"));
+                    port = Some(value.parse().map_err(wrong)?);
+                }
+                "user" => user = value,
+                "application_name" => name = value,
+                // Every connection needs a server that takes writes.
+                "target_session_attrs" if value == "read-write" || value == "primary" => {}
+                other => {
+                    return Err(refuse(format!(
+                        "there is no option {other:?}; there are {OPTIONS}"
+                    )));
+                }
+            }
+        }
+        if let Some(socket) = socket {
+            hosts = vec![(socket, port.unwrap_or(PORT))];
+        }
+        if hosts.is_empty() {
+            hosts.push(("localhost".to_owned(), port.unwrap_or(PORT)));
+        }
+        if !is_plain_name(&schema) {
+            return Err(refuse(format!(
+                "schema: {schema:?} is not a name of letters, digits and underscores"
+            )));
+        }
+        let is_local = hosts.iter().all(|(host, _)| is_local(host));
+        tls.verification = parse_mode(mode.as_deref(), is_local, tls.authorities.is_some())?;
+        if tls.certificate.is_some() != tls.key.is_some() {
+            return Err(refuse("sslcert and sslkey are given together".to_owned()));
+        }
+        let mut config = tokio_postgres::Config::new();
+        for (host, port) in &hosts {
+            config.host(host).port(*port);
+        }
+        let database = if database.is_empty() { user.clone() } else { database };
+        if !user.is_empty() {
+            config.user(&user);
+        }
+        if !database.is_empty() {
+            config.dbname(&database);
+        }
+        if let Some(password) = &password {
+            config.password(password);
+        }
+        config
+            .application_name(&name)
+            .connect_timeout(CONNECT)
+            .tcp_user_timeout(UNACKNOWLEDGED)
+            .keepalives_idle(UNACKNOWLEDGED)
+            .target_session_attrs(TargetSessionAttrs::ReadWrite)
+            .ssl_mode(match tls.verification {
+                Verification::Disabled => SslMode::Disable,
+                _ => SslMode::Require,
+            });
+        let first = hosts.first().cloned().unwrap_or_default();
+        let list: Vec<String> = hosts.iter().map(|(host, port)| show_host(host, *port)).collect();
+        let at = if user.is_empty() { String::new() } else { format!("{user}@") };
+        let in_schema = if schema == SCHEMA { String::new() } else { format!("?schema={schema}") };
+        let shown = format!("postgres://{at}{}/{database}{in_schema}", list.join(","));
+        let has_password = password.is_some();
+        let place = [first.0, first.1.to_string(), database, user];
+        Ok(Self { config, schema, durability, tls, shown, has_password, place })
+    }
+
+    /// Returns true if the address has a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        self.has_password
+    }
+
+    /// Returns true if the server proves who it is, or is on this machine.
+    #[must_use]
+    pub fn is_verified(&self) -> bool {
+        self.tls.verification != Verification::None
+    }
+
+    /// Returns the address with this password.
+    #[must_use]
+    pub fn with_password(mut self, password: &str) -> Self {
+        self.config.password(password);
+        self
+    }
+
+    /// Finds the password of this address in the text of a password file, one
+    /// `HOST:PORT:DATABASE:USER:PASSWORD` a line; `*` stands for any value.
+    #[must_use]
+    pub fn find_password<'a>(&self, text: &'a str) -> Option<&'a str> {
+        text.lines().find_map(|line| {
+            let mut fields = line.splitn(5, ':');
+            let matches = self
+                .place
+                .iter()
+                .all(|value| fields.next().is_some_and(|field| field == "*" || field == value));
+            fields.next().filter(|_| matches && !line.starts_with('#'))
+        })
+    }
+}
+
+fn decode(text: &str) -> Result<String, UrlError> {
+    let decoded = percent_decode_str(text).decode_utf8();
+    decoded.map(String::from).map_err(|_| UrlError("it is not valid UTF-8".to_owned()))
+}
+
+fn parse_host(text: &str) -> Result<(String, u16), UrlError> {
+    let wrong = || UrlError(format!("{text:?} is no host"));
+    if let Some(rest) = text.strip_prefix('[') {
+        let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
+        let port = rest.strip_prefix(':').map_or(Ok(PORT), str::parse);
+        return Ok((host.to_owned(), port.map_err(|_| wrong())?));
+    }
+    match text.split_once(':') {
+        Some((host, port)) => Ok((decode(host)?, port.parse().map_err(|_| wrong())?)),
+        None => Ok((decode(text)?, PORT)),
+    }
+}
+
+fn parse_durability(text: &str) -> Result<Durability, UrlError> {
+    let all = [Durability::Weak, Durability::Single, Durability::Replicated];
+    let found = all.into_iter().find(|one| one.as_str() == text);
+    found.ok_or_else(|| {
+        UrlError(format!("durability: {text:?} is none of weak, single, replicated"))
+    })
+}
+
+fn parse_mode(
+    mode: Option<&str>,
+    is_local: bool,
+    has_authorities: bool,
+) -> Result<Verification, UrlError> {
+    match mode {
+        None if is_local => Ok(Verification::Disabled),
+        None | Some("verify-full") => Ok(Verification::Full),
+        Some("disable") => Ok(Verification::Disabled),
+        Some("require") if has_authorities => Ok(Verification::Authority),
+        Some("require") => Ok(Verification::None),
+        Some("verify-ca") if has_authorities => Ok(Verification::Authority),
+        Some("verify-ca") => Err(UrlError("sslmode=verify-ca needs sslrootcert=FILE".to_owned())),
+        Some(other) => Err(UrlError(format!(
+            "sslmode: {other:?} is none of disable, require, verify-ca, verify-full"
+        ))),
+    }
+}
+
+fn show_host(host: &str, port: u16) -> String {
+    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    if port == PORT { host } else { format!("{host}:{port}") }
+}
+
+/// Returns true if a host is this machine: a directory of a socket, or a loopback address.
+fn is_local(host: &str) -> bool {
+    host.starts_with('/')
+        || host == "localhost"
+        || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn is_plain_name(name: &str) -> bool {
+    let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    !name.is_empty() && name.len() <= 63 && name.chars().all(is_letter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_parsed_and_shown_without_its_password() {
+        let url =
+            PostgresUrl::parse("postgres://ada:s%3Acret@db1,db2:6000/logs?schema=x1").unwrap();
+        assert_eq!(url.to_string(), "postgres://ada@db1,db2:6000/logs?schema=x1");
+        assert!(url.has_password() && !format!("{url:?}").contains("cret"));
+        assert_eq!(url.config.get_password(), Some(&b"s:cret"[..]));
+        assert_eq!(url.config.get_ports(), [5432, 6000]);
+        assert_eq!(url.tls.verification, Verification::Full);
+        let local = PostgresUrl::parse("postgresql:///logs?host=/run/pg&port=6001").unwrap();
+        assert_eq!(local.tls.verification, Verification::Disabled);
+        assert_eq!(local.config.get_ports(), [6001]);
+    }
+
+    #[test]
+    fn a_wrong_address_is_refused_with_the_part_that_is_wrong() {
+        for (text, part) in [
+            ("mysql://x", "postgres://"),
+            ("postgres://h:port/d", "host"),
+            ("postgres://h/d?schema=a-b", "schema"),
+            ("postgres://h/d?durability=much", "durability"),
+            ("postgres://h/d?sslmode=prefer", "sslmode"),
+            ("postgres://h/d?sslmode=verify-ca", "sslrootcert"),
+            ("postgres://h/d?sslcert=c", "sslkey"),
+            ("postgres://h/d?pool=9", "pool"),
+        ] {
+            let error = PostgresUrl::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_found_in_the_first_line_that_matches() {
+        let url = PostgresUrl::parse("postgres://ada@db/logs").unwrap();
+        let text = "# db:*:*:ada:no\ndb:5432:other:ada:no\n*:*:logs:ada:a:b\n*:*:*:*:c";
+        assert_eq!(url.find_password(text), Some("a:b"));
+        assert_eq!(url.find_password("db:1:*:*:x"), None);
+    }
+}

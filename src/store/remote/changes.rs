@@ -1,0 +1,212 @@
+//! Changes of sessions for a follower at this node: at first all sessions, then those that changed
+//! at any node. A change is found by the time slot of its row, so none is missed if a hint is lost.
+//! It must not read a frame.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+use tokio::sync::watch;
+
+use super::{node::Node, row::Head, row::session_name, store_error};
+use crate::{
+    env::{Clock, sync::Mutex},
+    store::{
+        ChangedSession, ChangedSessions, ChangesSeen, StoreResult,
+        base::{Hash16, RowQuery},
+        derived::WalkProgress,
+    },
+};
+
+/// Time before the last look from which rows are looked at again: a commit becomes visible after
+/// the time that it is filed under.
+const OVERLAP: Duration = Duration::from_secs(20);
+/// The same, now and then, for commits that waited for long.
+const LONG_OVERLAP: Duration = Duration::from_secs(300);
+const LONG_EVERY: Duration = Duration::from_secs(30);
+/// Microseconds of one time slot of rows.
+const SLOT_MICROS: i64 = 10_000_000;
+/// Rows read with one statement.
+const ROWS_MAX: usize = 500;
+
+/// Sessions that changed, in the order in which this node learned of it.
+pub(super) struct ChangeFeed {
+    state: Mutex<FeedState>,
+    watch: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct FeedState {
+    /// Number of this feed; 0 while nobody follows it.
+    epoch: u64,
+    number: u64,
+    queue: BTreeMap<u64, Hash16>,
+    queued: HashMap<Hash16, u64>,
+    /// Life and revision of recently changed sessions, as last seen.
+    seen: HashMap<Hash16, (Hash16, u64)>,
+    looked_at: Duration,
+    looked_long_at: Duration,
+}
+
+impl Default for ChangeFeed {
+    fn default() -> Self {
+        Self { state: Mutex::default(), watch: watch::channel(0).0 }
+    }
+}
+
+impl FeedState {
+    /// Queues a session, if it is in a state that was not seen.
+    fn see(&mut self, name: Hash16, state: (Hash16, u64)) -> bool {
+        let is_new = self.seen.insert(name, state).is_none_or(|before| before != state);
+        if is_new {
+            self.number += 1;
+            if let Some(before) = self.queued.insert(name, self.number) {
+                self.queue.remove(&before);
+            }
+            self.queue.insert(self.number, name);
+        }
+        is_new
+    }
+}
+
+impl ChangeFeed {
+    /// Records a change that this node committed.
+    pub(super) fn record(&self, head: &Head) {
+        let mut state = self.state.lock();
+        let is_new = state.epoch != 0 && state.see(head.row.name, (head.uid(), head.row.revision));
+        drop(state);
+        if is_new {
+            self.wake();
+        }
+    }
+
+    /// Wakes the follower.
+    pub(super) fn wake(&self) {
+        self.watch.send_modify(|count| *count += 1);
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<u64> {
+        self.watch.subscribe()
+    }
+
+    /// Wakes the follower, if there is one, to look for changes whose hint was lost.
+    pub(super) fn poll(&self) {
+        if self.state.lock().epoch != 0 {
+            self.wake();
+        }
+    }
+}
+
+impl Node {
+    /// Returns the sessions that changed since `since`, or the next part of a walk over all.
+    pub(super) async fn list_changes(
+        &self,
+        mut since: ChangesSeen,
+        limit: usize,
+    ) -> StoreResult<ChangedSessions> {
+        let limit = limit.max(1);
+        {
+            let mut state = self.feed.state.lock();
+            if state.epoch == 0 || since.epoch != state.epoch {
+                let (epoch, now) = (state.epoch + 1, self.real.monotonic());
+                let begun = FeedState { epoch, looked_at: now, ..FeedState::default() };
+                *state = FeedState { looked_long_at: now, ..begun };
+                since = ChangesSeen { epoch, ..ChangesSeen::default() };
+            }
+        }
+        let mut after = match &since.walked {
+            WalkProgress::Begins => None,
+            WalkProgress::To(key) => Some(session_name(key)),
+            WalkProgress::Ended => return self.list_queued(since, limit).await,
+        };
+        let query = RowQuery::All { after };
+        let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
+        let heads: StoreResult<Vec<Head>> =
+            rows.into_iter().map(|row| Head::from_row(row, 0)).collect();
+        let heads = heads?;
+        after = heads.last().map(|head| head.row.name);
+        let recent =
+            self.status().now.0.div_euclid(SLOT_MICROS) - LONG_OVERLAP.as_secs() as i64 / 5;
+        {
+            let mut state = self.feed.state.lock();
+            for row in heads.iter().map(|head| &head.row) {
+                if i64::from(row.moved_in) >= recent && !state.queued.contains_key(&row.name) {
+                    state.seen.insert(row.name, (row.uid, row.revision));
+                }
+            }
+        }
+        since.walked = match heads.last().filter(|_| after.is_some()) {
+            Some(last) => WalkProgress::To(last.key.clone()),
+            None => WalkProgress::Ended,
+        };
+        let sessions = heads.iter().map(changed_session).collect();
+        Ok(ChangedSessions { sessions, since, more: true })
+    }
+
+    async fn list_queued(
+        &self,
+        mut since: ChangesSeen,
+        limit: usize,
+    ) -> StoreResult<ChangedSessions> {
+        self.look_for_changes().await?;
+        let (names, more) = {
+            let mut state = self.feed.state.lock();
+            let rest = state.queue.split_off(&(since.number + 1));
+            let done = std::mem::replace(&mut state.queue, rest);
+            for (number, name) in done {
+                if state.queued.get(&name) == Some(&number) {
+                    state.queued.remove(&name);
+                }
+            }
+            let taken: Vec<_> =
+                state.queue.iter().take(limit).map(|(n, name)| (*n, *name)).collect();
+            (taken, state.queue.len() > limit)
+        };
+        since.number = names.last().map_or(since.number, |(number, _)| *number);
+        let names = names.into_iter().map(|(_, name)| name).collect();
+        let heads = self.fetch_heads(names).await?;
+        Ok(ChangedSessions { sessions: heads.iter().map(changed_session).collect(), since, more })
+    }
+
+    /// Looks for sessions that other nodes changed.
+    async fn look_for_changes(&self) -> StoreResult<()> {
+        let now = self.real.monotonic();
+        let seconds = {
+            let state = self.feed.state.lock();
+            let overlap = match now - state.looked_long_at >= LONG_EVERY {
+                true => LONG_OVERLAP,
+                false => OVERLAP,
+            };
+            (now - state.looked_at + overlap).as_secs() + 1
+        };
+        let (mut after, mut found) = (None, Vec::new());
+        loop {
+            let query = RowQuery::Moved { seconds, after };
+            let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
+            let Some(last) = rows.last() else { break };
+            after = Some((last.moved_in, last.name));
+            let is_last = rows.len() < ROWS_MAX;
+            found.extend(rows.into_iter().map(|row| (row.name, (row.uid, row.revision))));
+            if is_last {
+                break;
+            }
+        }
+        let mut state = self.feed.state.lock();
+        for (name, seen) in &found {
+            state.see(*name, *seen);
+        }
+        // Others are not found again unless they change.
+        let recent: HashMap<_, _> = found.into_iter().collect();
+        state.seen.retain(|name, _| recent.contains_key(name));
+        state.looked_at = now;
+        if seconds >= LONG_OVERLAP.as_secs() {
+            state.looked_long_at = now;
+        }
+        Ok(())
+    }
+}
+
+fn changed_session(head: &Head) -> ChangedSession {
+    head.entry.changed_session(head.key.clone(), head.hash)
+}

@@ -1,0 +1,535 @@
+//! A node: one process of several that serve a store. It reports to the base that it is alive, takes
+//! over the count of time, learns of changes and removals at other nodes, and serves nothing while
+//! it cannot. It must not decide a request.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use quick_cache::sync::Cache;
+use tokio::sync::{Notify, broadcast::error::RecvError, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    changes::ChangeFeed,
+    hub::Hub,
+    lanes::{LANES, Lane},
+    row::{Ancestor, Head, session_name, uid_of},
+    shelf::Shelf,
+    store_error,
+};
+use crate::{
+    env::{Clock, Entropy, clock::SystemClock, sync::Mutex},
+    event::{Position, Range, SessionKey, Timestamp, limits},
+    log::{ChainValue, Entry},
+    store::{
+        Health, Lifetimes, StoreError, StoreResult,
+        base::{Base, BaseStatus, Hash16, Heartbeat, RowQuery},
+        lifetime::{LifetimeClock, LifetimeClockState},
+        rules::LifetimeStep,
+    },
+};
+
+/// Interval of reports to the base.
+const BEAT_EVERY: Duration = Duration::from_secs(2);
+/// Interval at which followed sessions are looked at: a hint may be lost.
+const POLL_EVERY: Duration = Duration::from_secs(1);
+/// Time without a successful report after which the node serves nothing: others no longer wait for
+/// it before they report a removal as finished.
+pub(super) const SILENT_MAX: Duration = Duration::from_secs(8);
+/// Time to wait for other nodes to let go of removed content: longer than one stays alive to them.
+const CONFIRM_MAX: Duration = Duration::from_secs(12);
+const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
+/// Forks whose ancestors are remembered, and sessions whose last acknowledged state is.
+const REMEMBERED_MAX: usize = 16_384;
+/// The hint that content was removed.
+pub(super) const REMOVAL_HINT: Hash16 = [0; 16];
+
+/// Options of a node.
+#[derive(Clone, Debug, Default)]
+pub struct RemoteOptions {
+    /// Lifetimes of sessions; all nodes of a store should have the same.
+    pub lifetimes: Lifetimes,
+}
+
+/// A node of a store.
+pub(super) struct Node {
+    pub(super) base: Arc<dyn Base>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) entropy: Arc<dyn Entropy>,
+    /// Clock for waits, which no test sets.
+    pub(super) real: SystemClock,
+    pub(super) options: RemoteOptions,
+    id: Hash16,
+    count: LifetimeClock,
+    /// Microseconds by which the count of other nodes is ahead of this one's.
+    ahead: AtomicI64,
+    sequence: AtomicU64,
+    lanes: [Lane; LANES],
+    ancestors: Cache<Hash16, Arc<[Ancestor]>>,
+    /// Last acknowledged revision and tail of sessions.
+    acknowledged: Cache<Hash16, (Hash16, u64, Position)>,
+    pub(super) hub: Hub,
+    pub(super) feed: ChangeFeed,
+    pub(super) shelf: Shelf,
+    pub(super) removals: watch::Sender<u64>,
+    /// Number of removals up to which the shelf has nothing removed.
+    cleared: AtomicU64,
+    /// Number of removals that the follower confirmed; meaningful once there is one.
+    followed: AtomicU64,
+    has_follower: AtomicBool,
+    status: Mutex<NodeStatus>,
+    wake: Arc<Notify>,
+    stop: CancellationToken,
+    pub(super) unsure_commits: AtomicU64,
+    /// Sessions that were found at an earlier state than was acknowledged.
+    pub(super) set_back: AtomicU64,
+    /// Progress of the sweep.
+    pub(super) swept_to: Mutex<Option<Hash16>>,
+}
+
+/// Result of the last reports to the base.
+#[derive(Clone, Debug)]
+pub(super) struct NodeStatus {
+    pub(super) last: BaseStatus,
+    /// Start of the last successful report.
+    at: Duration,
+    error: Option<String>,
+}
+
+impl Node {
+    /// Connects a node to a base and starts its background task.
+    pub(super) async fn open(
+        base: Arc<dyn Base>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        options: RemoteOptions,
+    ) -> StoreResult<Arc<Self>> {
+        let mut id = [0; 16];
+        entropy.fill(&mut id);
+        let real = SystemClock::new();
+        let first = Heartbeat {
+            node: id,
+            counted: Timestamp(0),
+            confirmed: u64::MAX,
+            about: about(&options),
+            leaves: false,
+        };
+        let last = base.beat(first).await.map_err(store_error)?;
+        let count = match last.counted {
+            Timestamp(0) => LifetimeClock::begin(&*clock),
+            counted => {
+                let state = LifetimeClockState { counted, seen: clock.now() };
+                LifetimeClock::resume(&*clock, state, &[])
+            }
+        };
+        let removals = last.removals;
+        let hints = base.hints();
+        let status = NodeStatus { last, at: real.monotonic(), error: None };
+        let node = Arc::new(Self {
+            base,
+            clock,
+            entropy,
+            real,
+            options,
+            id,
+            count,
+            ahead: AtomicI64::new(0),
+            sequence: AtomicU64::new(1),
+            lanes: Default::default(),
+            ancestors: Cache::new(REMEMBERED_MAX),
+            acknowledged: Cache::new(REMEMBERED_MAX),
+            hub: Hub::default(),
+            feed: ChangeFeed::default(),
+            shelf: Shelf::default(),
+            removals: watch::channel(removals).0,
+            cleared: AtomicU64::new(removals),
+            followed: AtomicU64::new(removals),
+            has_follower: AtomicBool::new(false),
+            status: Mutex::new(crate::env::sync::Rank::LAST, status),
+            wake: Arc::default(),
+            stop: CancellationToken::new(),
+            unsure_commits: AtomicU64::new(0),
+            set_back: AtomicU64::new(0),
+            swept_to: Mutex::default(),
+        });
+        node.beat().await?;
+        let task = follow(Arc::downgrade(&node), node.stop.clone(), Arc::clone(&node.wake), hints);
+        tokio::spawn(task);
+        Ok(node)
+    }
+
+    pub(super) fn lane_index(&self, name: Hash16) -> usize {
+        usize::from(name[15]) % LANES
+    }
+
+    pub(super) fn lane(&self, index: usize) -> &Lane {
+        self.lanes.get(index).unwrap_or(&self.lanes[0])
+    }
+
+    /// Returns a number that is higher than all before: what has it was read or sent later.
+    pub(super) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+
+    /// Checks that the node may serve a request.
+    ///
+    /// # Errors
+    /// [`StoreError::Unreachable`] while the base was not reached for so long that other nodes do
+    /// not wait for this one.
+    pub(super) fn check_open(&self) -> StoreResult<()> {
+        if self.is_closed() {
+            let reason = "the store is closed".to_owned();
+            return Err(StoreError::ReadOnly { reason });
+        }
+        match self.silence() {
+            None => Ok(()),
+            Some((_, reason)) => Err(StoreError::Unreachable { reason }),
+        }
+    }
+
+    /// Returns for how long the base was not reached, if that is too long, and the last error.
+    fn silence(&self) -> Option<(Duration, String)> {
+        let status = self.status.lock();
+        let silent = self.real.monotonic().saturating_sub(status.at);
+        let reason = || status.error.clone().unwrap_or_else(|| "the node was stopped".to_owned());
+        (silent > SILENT_MAX).then(|| (silent, reason()))
+    }
+
+    pub(super) fn health(&self) -> Health {
+        match self.silence() {
+            _ if self.is_closed() => Health::ReadOnly("the store is closed".to_owned()),
+            None => Health::Ready,
+            Some((silent, _)) => Health::Silent(silent),
+        }
+    }
+
+    /// Returns the last reply of the base.
+    pub(super) fn status(&self) -> BaseStatus {
+        self.status.lock().last.clone()
+    }
+
+    /// Returns the count of time of the store.
+    pub(super) fn counted_time(&self) -> Timestamp {
+        self.count.now(&*self.clock).plus_micros(self.ahead.load(Ordering::Acquire))
+    }
+
+    /// Returns the time before which keys of batches and creations have expired.
+    pub(super) fn keys_live_from(&self) -> Timestamp {
+        self.count.earliest_wall_time(&*self.clock, limits::BATCH_KEY_MICROS)
+    }
+
+    /// Returns true if a session is due to expire.
+    pub(super) fn is_due_to_expire(&self, entry: &Entry, counted: Timestamp) -> bool {
+        let step = self.options.lifetimes.next_step(entry, counted, || true);
+        step == Some(LifetimeStep::Expire)
+    }
+
+    /// Reports to the base, and takes over what it replies.
+    pub(super) async fn beat(&self) -> StoreResult<BaseStatus> {
+        let began = self.real.monotonic();
+        let report = Heartbeat {
+            node: self.id,
+            counted: self.counted_time(),
+            confirmed: self.confirmed_removals(),
+            about: about(&self.options),
+            leaves: self.is_closed(),
+        };
+        let sent = report.counted;
+        match self.base.beat(report).await {
+            Ok(status) => {
+                self.ahead.fetch_add((status.counted.0 - sent.0).max(0), Ordering::AcqRel);
+                self.see_removals(status.removals);
+                let last = status.clone();
+                *self.status.lock() = NodeStatus { last, at: began, error: None };
+                Ok(status)
+            }
+            Err(error) => {
+                self.status.lock().error = Some(error.to_string());
+                Err(store_error(error))
+            }
+        }
+    }
+
+    /// Records the number of removals that a read of the base came with.
+    pub(super) fn see_removals(&self, removals: u64) {
+        let rises = self.removals.send_if_modified(|known| {
+            let rises = removals > *known;
+            *known = removals.max(*known);
+            rises
+        });
+        if rises {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Returns the number of removals up to which this node keeps nothing derived.
+    fn confirmed_removals(&self) -> u64 {
+        let cleared = self.cleared.load(Ordering::Acquire);
+        match self.has_follower.load(Ordering::Acquire) {
+            true => cleared.min(self.followed.load(Ordering::Acquire)),
+            false => cleared,
+        }
+    }
+
+    /// Returns a watch on the number of removals, for a follower that confirms them.
+    pub(super) fn follow_removals(&self) -> watch::Receiver<u64> {
+        let receiver = self.removals.subscribe();
+        if !self.has_follower.swap(true, Ordering::AcqRel) {
+            self.followed.fetch_max(*receiver.borrow(), Ordering::AcqRel);
+        }
+        receiver
+    }
+
+    /// Records that the follower keeps nothing of what the first `removals` removals removed.
+    pub(super) fn confirm_removals(&self, removals: u64) {
+        self.followed.fetch_max(removals, Ordering::AcqRel);
+        self.wake.notify_one();
+    }
+
+    /// Removes what was derived from removed content.
+    async fn clear_removed(&self) {
+        let removals = *self.removals.borrow();
+        if self.cleared.load(Ordering::Acquire) < removals
+            && self.shelf.drop_outdated(self).await.is_ok()
+        {
+            self.cleared.fetch_max(removals, Ordering::AcqRel);
+        }
+    }
+
+    /// Waits until no live node keeps anything derived from content of that removal.
+    ///
+    /// # Errors
+    /// [`StoreError::Unfinished`] if one does not confirm in time.
+    pub(super) async fn wait_until_confirmed(
+        &self,
+        removals: u64,
+        what: &'static str,
+    ) -> StoreResult<()> {
+        self.see_removals(removals);
+        self.base.hint(vec![REMOVAL_HINT]);
+        let until = self.real.monotonic() + CONFIRM_MAX;
+        loop {
+            self.clear_removed().await;
+            let others = self.beat().await.map(|status| status.confirmed_by_others);
+            let own = self.confirmed_removals();
+            if own >= removals && others.as_ref().is_ok_and(|others| *others >= removals) {
+                return Ok(());
+            }
+            if self.real.monotonic() >= until {
+                let doing = "waiting for the other nodes to let go of what it removes";
+                let source = std::io::Error::other(match others {
+                    Err(error) => error.to_string(),
+                    Ok(_) => "a node has not confirmed it: retry".to_owned(),
+                });
+                return Err(StoreError::Unfinished { what, doing, source });
+            }
+            tokio::time::sleep(CONFIRM_PAUSE).await;
+        }
+    }
+
+    /// Records that the node committed a change of a session.
+    pub(super) fn record_commit(&self, head: &Head) {
+        let row = &head.row;
+        self.acknowledged.insert(row.name, (row.uid, row.revision, row.tail));
+        self.hub.announce(row.name, row.tail, !head.entry.stage.is_alive());
+        self.feed.record(head);
+        self.base.hint(vec![row.name]);
+    }
+
+    /// Records a change of a session that was committed outside of its lane.
+    pub(super) fn record_change(&self, head: &Head) {
+        self.lane(self.lane_index(head.row.name)).mark_moved(head.row.name);
+        self.record_commit(head);
+    }
+
+    /// Reads sessions by their names.
+    pub(super) async fn fetch_heads(&self, names: Vec<Hash16>) -> StoreResult<Vec<Head>> {
+        let (checked, limit) = (self.next_sequence(), names.len());
+        let rows = self.base.rows(RowQuery::Names(names), limit).await.map_err(store_error)?;
+        let mut heads = Vec::with_capacity(rows.len());
+        for row in rows {
+            self.see_removals(row.removals);
+            self.check_not_set_back(&row);
+            let mut head = Head::from_row(row, checked)?;
+            head.ancestors = self.ancestors_of(&head).await?;
+            heads.push(head);
+        }
+        Ok(heads)
+    }
+
+    /// Reports a session that ends before what this node acknowledged: the base went back.
+    fn check_not_set_back(&self, row: &crate::store::base::SessionRow) {
+        let Some((uid, revision, tail)) = self.acknowledged.get(&row.name) else { return };
+        if uid == row.uid && row.revision < revision {
+            self.set_back.fetch_add(1, Ordering::Relaxed);
+            self.acknowledged.insert(row.name, (row.uid, row.revision, row.tail));
+            tracing::error!(
+                name = ?row.name,
+                acknowledged = tail.0,
+                found = row.tail.0,
+                "a session went back behind what was acknowledged: the database lost commits"
+            );
+        }
+    }
+
+    /// Reads a session.
+    ///
+    /// # Errors
+    /// [`StoreError::SessionNotFound`].
+    pub(super) async fn fetch_head(&self, key: &SessionKey) -> StoreResult<Head> {
+        self.check_open()?;
+        let found = self.fetch_heads(vec![session_name(key)]).await?.pop();
+        found.ok_or_else(|| StoreError::SessionNotFound { session: key.session.clone() })
+    }
+
+    /// Reads a session that is visible to readers.
+    pub(super) async fn fetch_visible(&self, key: &SessionKey) -> StoreResult<Head> {
+        let head = self.fetch_head(key).await?;
+        head.check_visible()?;
+        Ok(head)
+    }
+
+    /// Returns the sessions that a fork reads from; they do not change.
+    async fn ancestors_of(&self, head: &Head) -> StoreResult<Arc<[Ancestor]>> {
+        if head.entry.lineage.is_none() {
+            return Ok(Arc::default());
+        }
+        if let Some(known) = self.ancestors.get(&head.uid()) {
+            return Ok(known);
+        }
+        let (mut found, mut bound) = (Vec::new(), head.entry.base());
+        let mut up = head.entry.parent(&head.key.scope);
+        while let Some((key, hash)) = up {
+            let wanted = RowQuery::Uids(vec![uid_of(hash)]);
+            let row = self.base.rows(wanted, 1).await.map_err(store_error)?.pop();
+            let Some(row) = row else { break };
+            let parent = Head::from_row(row, 0)?;
+            let base = parent.entry.base();
+            let range = Range::new(base.min(bound), bound);
+            let lineage = parent.entry.lineage.as_ref();
+            let origin = lineage.map(|lineage| ChainValue(lineage.chain));
+            found.push(Ancestor { key, hash, range, origin });
+            bound = bound.min(base);
+            up = parent.entry.parent(&parent.key.scope);
+        }
+        let found: Arc<[Ancestor]> = found.into();
+        self.ancestors.insert(head.uid(), Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Stops the background task and tells the base.
+    pub(super) async fn close(&self) {
+        if self.is_closed() {
+            return;
+        }
+        self.stop.cancel();
+        if let Err(error) = self.beat().await {
+            tracing::warn!(%error, "the base keeps this node as alive for some seconds");
+        }
+        self.base.close().await;
+    }
+
+    /// Looks at followed sessions: announces their tails, and records that watched ones are used.
+    async fn poll_followed(&self, names: Vec<Hash16>) {
+        if names.is_empty() {
+            return;
+        }
+        let Ok(heads) = self.fetch_heads(names.clone()).await else { return };
+        let found: HashMap<Hash16, &Head> =
+            heads.iter().map(|head| (head.row.name, head)).collect();
+        for name in names {
+            match found.get(&name) {
+                Some(head) => {
+                    self.hub.announce(name, head.row.tail, !head.entry.stage.is_alive());
+                }
+                None => self.hub.announce_end(name),
+            }
+        }
+        for head in heads {
+            if head.entry.stage.is_alive()
+                && let Err(error) = self.record_use(head).await
+            {
+                tracing::debug!(%error, "the use of a watched session is recorded later");
+            }
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Returns the version and settings that nodes compare.
+fn about(options: &RemoteOptions) -> String {
+    let Lifetimes { hot, retention, purge, grace } = options.lifetimes;
+    let seconds = [hot, retention, purge, grace].map(|time| time.as_secs().to_string());
+    format!("{} {}", env!("CARGO_PKG_VERSION"), seconds.join(" "))
+}
+
+/// Follows the base until the node is closed.
+async fn follow(
+    node: std::sync::Weak<Node>,
+    stop: CancellationToken,
+    wake: Arc<Notify>,
+    mut hints: tokio::sync::broadcast::Receiver<Hash16>,
+) {
+    let mut beat = tokio::time::interval(BEAT_EVERY);
+    let mut poll = tokio::time::interval(POLL_EVERY);
+    for timer in [&mut beat, &mut poll] {
+        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    }
+    beat.tick().await;
+    loop {
+        let (mut beats, mut polled) = (false, Vec::new());
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = beat.tick() => beats = true,
+            _ = poll.tick() => {
+                let Some(node) = node.upgrade() else { return };
+                node.feed.poll();
+                polled = node.hub.followed();
+            }
+            hint = hints.recv() => {
+                let Some(node) = node.upgrade() else { return };
+                match hint {
+                    Ok(REMOVAL_HINT) => beats = true,
+                    Ok(name) => {
+                        node.feed.wake();
+                        polled.extend(node.hub.is_followed(name).then_some(name));
+                    }
+                    Err(RecvError::Lagged(_)) => {
+                        node.feed.wake();
+                        polled = node.hub.followed();
+                    }
+                    Err(RecvError::Closed) => {}
+                }
+            }
+            () = wake.notified() => beats = true,
+        }
+        let Some(node) = node.upgrade() else { return };
+        if beats {
+            let seen = node.beat().await;
+            if let Err(error) = &seen {
+                tracing::warn!(%error, "the base did not take the node's report");
+            }
+            let before = node.confirmed_removals();
+            node.clear_removed().await;
+            if node.confirmed_removals() != before {
+                let _ = node.beat().await;
+            }
+        }
+        node.poll_followed(polled).await;
+    }
+}
