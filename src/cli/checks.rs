@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::{
     args,
     columns::text_columns,
-    config::Config,
+    config::{Config, Database},
     failure::{CliError, Outcome, REFUSED},
     health::StoreStatus,
-    pause,
+    open, pause,
     screen::{Screen, Tone, format_size, one_line, with_noun},
     values::Environment,
 };
@@ -20,6 +20,7 @@ use crate::{
     env::{Clock as _, clock::SystemClock, files},
     event::Timestamp,
     hook::install::{AgentProgram, EntryKind, SetupPaths, SetupScope, server_program},
+    store::remote::{self, Durability},
 };
 
 /// Free space below which a store is in danger, and below which it fails soon.
@@ -31,6 +32,8 @@ const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 const SETTINGS_BYTES_MAX: u64 = 64 << 20;
 /// Microseconds by which the newest session may be ahead of the clock.
 const AHEAD_MICROS: i64 = 300 * 1_000_000;
+/// Microseconds by which the clock of a database may differ from this machine's.
+const CLOCK_OFFSET_MAX: i64 = 1_000_000;
 /// Earliest plausible time; a clock before it was never set.
 const EARLIEST: &str = "2025-01-01T00:00:00Z";
 
@@ -148,9 +151,13 @@ fn run_checks(
         checks.push(check_directory(&config.data_dir, health));
     }
     checks.push(check_owner(config, health));
-    if config.url.is_none() {
-        checks.push(check_space(health));
-        checks.push(check_keys(health));
+    match &config.database {
+        Some(database) if config.url.is_none() => checks.extend(check_database(database)),
+        _ if config.url.is_none() => {
+            checks.push(check_space(health));
+            checks.push(check_keys(health));
+        }
+        _ => {}
     }
     for (agent, hooks, tools) in [
         (AgentProgram::ClaudeCode, "hooks of claude", "tools of claude"),
@@ -167,6 +174,57 @@ fn run_checks(
         checks.push(check_last_error(config, health));
     }
     checks
+}
+
+/// Checks the database of the nodes: durability, clock, time of a commit, and the other nodes.
+fn check_database(database: &Database) -> Vec<Check> {
+    let name = "database";
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let report = database.read_url().and_then(|url| {
+        let report = runtime?.block_on(remote::examine(&url, &SystemClock::new()));
+        report.map_err(|error| open::database_failure(&url, &error))
+    });
+    let report = match report {
+        Ok(report) => report,
+        Err(failure) => {
+            let action = failure.action().unwrap_or_default();
+            return vec![fail(name, failure.to_string(), action)];
+        }
+    };
+    let micros = report.commit.as_micros();
+    let found = format!("{}, {}; a commit takes {micros} us", database.url, report.server);
+    let durability = report.durability.as_str();
+    let replicated = "name synchronous standbys (synchronous_standby_names): \
+                      docs/beyond-one-machine.md";
+    let offset = report.clock_offset.abs();
+    let clock = format!("{} ms from this machine's", offset / 1_000);
+    vec![
+        ok(name, found),
+        match report.durability {
+            Durability::Replicated => ok("durability", durability),
+            Durability::Single => {
+                let lost = "single: the loss of the server loses what was acknowledged";
+                warn("durability", lost, replicated)
+            }
+            Durability::Weak => {
+                let lost = "weak: a crash of the server loses what was acknowledged";
+                fail("durability", lost, "set fsync, full_page_writes and synchronous_commit on")
+            }
+        },
+        match offset {
+            0..CLOCK_OFFSET_MAX => ok("its clock", clock),
+            _ => warn("its clock", clock, "keep both clocks right, with NTP"),
+        },
+        match &report.nodes[..] {
+            [] => ok("nodes", "none is running"),
+            [first, rest @ ..] if rest.iter().any(|one| one != first) => {
+                let found = with_noun(report.nodes.len() as u64, "node");
+                let found = format!("{found} with different versions or lifetimes");
+                warn("nodes", found, "give all nodes the same version and settings")
+            }
+            nodes => ok("nodes", format!("{} running", nodes.len())),
+        },
+    ]
 }
 
 fn check_recording(config: &Config, screen: &Screen) -> Check {

@@ -13,6 +13,7 @@ use url::Url;
 use super::{
     common::CommonFlags,
     embedder::EmbedderSource,
+    failure::{CliError, Outcome},
     foreign,
     interfaces::Interfaces,
     keys::{self, KeySource},
@@ -25,14 +26,21 @@ use super::{
     },
 };
 use crate::{
-    env::LockRule,
+    env::{LockRule, files},
+    event::short_hash,
     hook::RecordingGate,
     mcp::Extractor,
     secrets::Recogniser,
     service::{ContextLimits, RestoreOptions, SearchOptions},
-    store::{Lifetimes, local::StoreOptions},
+    store::{
+        Lifetimes,
+        local::StoreOptions,
+        remote::{Durability, PostgresUrl},
+    },
 };
 
+/// Maximum bytes of a file of passwords.
+const PASSFILE_BYTES_MAX: u64 = 1 << 20;
 /// Log levels, as listed in an error.
 const LOG_LEVELS: &str = "a level: off, error, warn, info, debug or trace";
 const JOURNAL_FILE_BYTES_MIN: u64 = 32 << 10;
@@ -47,10 +55,21 @@ pub(super) struct StoreLocation {
     pub(super) keys: KeySource,
 }
 
+/// A database that several nodes share.
+#[derive(Clone, Debug)]
+pub(super) struct Database {
+    pub(super) url: PostgresUrl,
+    password: Option<String>,
+    passfile: Option<PathBuf>,
+    pub(super) required: Option<Durability>,
+}
+
 /// The current settings.
 #[derive(Clone, Debug)]
 pub(super) struct Config {
     pub(super) data_dir: PathBuf,
+    /// Database that several nodes share; the directory is then that of this node's socket and log.
+    pub(super) database: Option<Database>,
     /// Locks that a process must take before it owns the store.
     pub(super) lock_rule: LockRule,
     pub(super) listen: SocketAddr,
@@ -108,7 +127,15 @@ impl Config {
             .map(|setting| find_setting(&layers, setting, file.as_deref()))
             .collect();
         found.extend(keys::list_settings(environment));
-        Self::parse(found, file, environment)
+        Self::parse(found, file, environment).map(Self::without_passwords)
+    }
+
+    /// Hides the password in the address of a database where settings are listed.
+    fn without_passwords(mut self) -> Self {
+        for found in self.found.iter_mut().filter(|found| found.name == "store") {
+            found.value = found.value.as_deref().map(hide_password);
+        }
+        self
     }
 
     /// Loads the settings of the store and the secret rules when [`Config::load`] fails: a wrong
@@ -117,8 +144,17 @@ impl Config {
         common: &CommonFlags,
         environment: &Environment,
     ) -> Result<Self, ConfigError> {
-        const OF_STORE: [&str; 7] =
-            ["data_dir", "key_file", "key_command", "secrets_file", "url", "record", "exclude"];
+        const OF_STORE: [&str; 9] = [
+            "data_dir",
+            "store",
+            "store_passfile",
+            "key_file",
+            "key_command",
+            "secrets_file",
+            "url",
+            "record",
+            "exclude",
+        ];
         let (file, layers) = layers::read_lenient_layers(common, environment, &OF_STORE)?;
         let layers: Vec<SettingsLayer> =
             [layers::default_layer(environment)].into_iter().chain(layers).collect();
@@ -175,8 +211,21 @@ impl Config {
             |name| parse_number(settings, name, "a whole number, 0 for none").map(to_usize);
         let has_path = |text: &str| (!text.is_empty()).then_some(());
         settings.parse("data_dir", "a path", has_path)?;
+        let database = Database::parse(settings, environment, path("store_passfile"))?;
+        if database.is_some() && keys.is_configured() {
+            let problem = "a database is not encrypted by this version: give no key with store";
+            let (source_name, problem) = ("setting store".to_owned(), problem.to_owned());
+            return Err(ConfigError::Key { source_name, problem });
+        }
+        let data_dir = match &database {
+            Some(database) if settings.get("data_dir").is_some_and(|one| one.source == DEFAULT) => {
+                database.node_directory(environment)
+            }
+            _ => path("data_dir"),
+        };
         Ok(Self {
-            data_dir: path("data_dir").ok_or(ConfigError::NoHome)?,
+            data_dir: data_dir.ok_or(ConfigError::NoHome)?,
+            database,
             lock_rule: match settings
                 .parse("lock_file_only", "true or false", |text| text.parse().ok())?
             {
@@ -254,6 +303,95 @@ impl Config {
         };
         let shared = self.found.iter().filter(|found| found.shared);
         shared.map(one).collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Database {
+    fn parse(
+        settings: SettingValues<'_>,
+        environment: &Environment,
+        passfile: Option<PathBuf>,
+    ) -> Result<Option<Self>, ConfigError> {
+        let Some(found) = settings.get("store") else { return Ok(None) };
+        let Some(text) = found.value.as_deref().filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        let refuse = |wanted: String| ConfigError::Value {
+            name: "store",
+            value: hide_password(text),
+            source_name: found.source.clone(),
+            wanted,
+        };
+        if text.starts_with("redis:") || text.starts_with("rediss:") {
+            return Err(refuse(
+                "a database that keeps what it acknowledges: Redis loses acknowledged writes when \
+                 a replica takes over; use postgres://USER@HOST/DATABASE"
+                    .to_owned(),
+            ));
+        }
+        let url = PostgresUrl::parse(text)
+            .map_err(|error| refuse(format!("an address of a database: {error}")))?;
+        if url.has_password() && found.source.starts_with(FLAG) {
+            return Err(refuse(
+                "for a command line, which others can read: put the password into \
+                 SESSIONLOG_STORE_PASSWORD or a file (store_passfile)"
+                    .to_owned(),
+            ));
+        }
+        let word = |word: &str| Durability::parse(word);
+        let required = settings.parse("require_durability", "weak, single or replicated", word)?;
+        let variable = format!("{}STORE_PASSWORD", super::settings::PREFIX);
+        let password = environment.text(&variable);
+        let usual = environment.directory("HOME").map(|home| home.join(".pgpass"));
+        let usual = usual.filter(|path| files::path_info(path).is_ok_and(|found| found.is_some()));
+        Ok(Some(Self { url, password, passfile: passfile.or(usual), required }))
+    }
+
+    /// Returns the directory of the socket and log of a node on this machine.
+    fn node_directory(&self, environment: &Environment) -> Option<PathBuf> {
+        let state = environment.dir_or_below_home("XDG_STATE_HOME", ".local/state")?;
+        let name = short_hash("sessionlog v1 node directory", &[&self.url.to_string()]);
+        let name = format!("{:032x}", u128::from_be_bytes(name));
+        Some(state.join("sessionlog").join(name))
+    }
+
+    /// Returns the address with the password from the environment or a file, if there is one.
+    pub(super) fn read_url(&self) -> Outcome<PostgresUrl> {
+        if let Some(password) = &self.password {
+            return Ok(self.url.clone().with_password(password));
+        }
+        let Some(path) = self.passfile.as_ref().filter(|_| !self.url.has_password()) else {
+            return Ok(self.url.clone());
+        };
+        let text = files::read_private(path, PASSFILE_BYTES_MAX).map_err(|error| {
+            CliError::invalid_request(
+                format!("file of passwords {}: {error}", path.display()),
+                format!("make it yours alone: chmod 600 {}", path.display()),
+            )
+        })?;
+        Ok(match self.url.find_password(&text) {
+            Some(password) => self.url.clone().with_password(password),
+            None => self.url.clone(),
+        })
+    }
+
+    /// Returns the file of passwords, for an owner that is started.
+    pub(super) fn passfile(&self) -> Option<&Path> {
+        self.passfile.as_deref()
+    }
+}
+
+/// Returns an address without its password, for a message.
+fn hide_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    match authority.rsplit_once('@') {
+        Some((user, host)) if user.contains(':') => {
+            let user = user.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:***@{host}{path}")
+        }
+        _ => text.to_owned(),
     }
 }
 

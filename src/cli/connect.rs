@@ -10,7 +10,7 @@ use std::{
 };
 
 use super::{
-    config::Config,
+    config::{Config, Database},
     failure::{CliError, Outcome},
     settings::PREFIX,
     values::Environment,
@@ -28,8 +28,9 @@ use crate::{
 
 /// Settings that are always passed to a started owner explicitly, and those that only a front end
 /// uses: they are not forwarded again.
-const REPLACED: [&str; 13] = [
+const REPLACED: [&str; 14] = [
     "data_dir",
+    "store_passfile",
     "owner_idle",
     "log",
     "url",
@@ -96,7 +97,7 @@ pub(super) fn check_directory(config: &Config) -> Outcome {
             |path: &PathBuf| path.file_name().is_some_and(|n| names.iter().any(|m| n == *m));
         inside.iter().any(is_one)
     };
-    let (problem, action) = if config.url.is_some() {
+    let (problem, action) = if config.url.is_some() || config.database.is_some() {
         return Ok(());
     } else if has(&["RESTORING"]) {
         return Err(unfinished_restore_failure(config));
@@ -211,6 +212,9 @@ fn owner_arguments(config: &Config) -> Vec<OsString> {
     arguments.push(config.configured_log().unwrap_or("warn").into());
     if !config.restore.files_roots.is_empty() {
         arguments.extend(["--files-roots".into(), config.restore.files_roots.join(":").into()]);
+    }
+    if let Some(passfile) = config.database.as_ref().and_then(Database::passfile) {
+        arguments.extend(["--store-passfile".into(), passfile.into()]);
     }
     if let Some(file) = &config.file {
         arguments.push("--config".into());

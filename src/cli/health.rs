@@ -62,7 +62,8 @@ impl StoreStatus {
         let client = connect::create_client(config, environment)?;
         let here = config.url.is_none();
         let inside = |name: &str| files::path_info(&config.data_dir.join(name)).ok().flatten();
-        let exists = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
+        let on_disk = here && ["STORE", "journal"].into_iter().any(|name| inside(name).is_some());
+        let exists = on_disk || here && config.database.is_some();
         let owner = runtime.block_on(client.fetch_owner_report());
         let mut unknown = Vec::new();
         let mut hooks = BTreeMap::new();
@@ -88,14 +89,14 @@ impl StoreStatus {
             sessions,
             unknown,
             hooks,
-            bytes_on_disk: if exists { bytes_below(&config.data_dir) } else { 0 },
-            bytes_of_journal: if exists {
+            bytes_on_disk: if on_disk { bytes_below(&config.data_dir) } else { 0 },
+            bytes_of_journal: if on_disk {
                 bytes_below(&config.data_dir.join("journal"))
             } else {
                 0
             },
             free: directory.filter(|_| here).and_then(|path| files::free_space(path).ok()),
-            keys: exists.then(|| read_key_state(config)),
+            keys: on_disk.then(|| read_key_state(config)),
             last_error: if here {
                 read_last_error(&config.data_dir.join("owner.log"))
             } else {
@@ -197,9 +198,10 @@ pub(super) fn print_status(
     if screen.json {
         return Ok(screen.print_json(&to_json(config, &health))?);
     }
-    let place = match &config.url {
-        Some(url) => ("server", url.to_string()),
-        None => ("data directory", config.data_dir.display().to_string()),
+    let place = match (&config.url, &config.database) {
+        (Some(url), _) => ("server", url.to_string()),
+        (None, Some(database)) => ("database", database.url.to_string()),
+        (None, None) => ("data directory", config.data_dir.display().to_string()),
     };
     let mut rows = vec![("version", args::version()), place];
     if config.url.is_none() {
@@ -219,7 +221,7 @@ pub(super) fn print_status(
             Err(problem) => format!("unknown: {problem}"),
         },
     ));
-    if config.url.is_none() {
+    if config.url.is_none() && config.database.is_none() {
         let free = health.free.map_or_else(|| "unknown".to_owned(), |free| format_size(free.bytes));
         let journal = match health.bytes_of_journal {
             0 => String::new(),

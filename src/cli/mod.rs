@@ -256,6 +256,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         };
     }
     let config = Config::load(&common, environment)?;
+    check_needs_no_directory(&verb, &config)?;
     match &verb {
         Verb::Config => {
             show_config(&config, environment, screen)?;
@@ -293,6 +294,24 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
     // A task may still block on standard input.
     runtime.shutdown_background();
     outcome
+}
+
+/// Rejects a verb about the files of a data directory where the store is a database.
+fn check_needs_no_directory(verb: &Verb, config: &Config) -> Outcome {
+    let Some(database) = config.database.as_ref().filter(|_| config.url.is_none()) else {
+        return Ok(());
+    };
+    let (name, action) = match verb {
+        Verb::Backup(_) => (
+            "backup",
+            "back the database up with its own tools, such as pgBackRest or pg_basebackup: \
+             docs/beyond-one-machine.md",
+        ),
+        Verb::Keys(_) => ("keys", "a database is not encrypted by this version"),
+        _ => return Ok(()),
+    };
+    let message = format!("`sessionlog {name}` works on a data directory, not on {}", database.url);
+    Err(CliError::invalid_request(message, action))
 }
 
 /// Returns true if a verb creates a missing store, as those do that may write its first session;

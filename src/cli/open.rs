@@ -4,20 +4,21 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::{
-    config::Config,
+    config::{Config, Database},
     connect,
     failure::{CliError, Outcome},
     keys,
 };
 use crate::{
     client::{Client, ClientError, ClientTarget},
-    env::{Env, files},
+    env::{Env, Lock, files, sync::Mutex},
     store::{
-        Store,
+        Lifetimes, Store, StoreError,
         local::{LocalStore, OpenError},
+        remote::{Durability, PostgresUrl, RemoteOptions, RemoteStore},
     },
 };
 
@@ -30,6 +31,8 @@ pub(super) struct CheckedStore {
     pub(super) env: Env,
     /// Permissions of the data directory.
     mode: u32,
+    /// Lock of the directory of a node.
+    lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
 impl CheckedStore {
@@ -39,8 +42,12 @@ impl CheckedStore {
             .map_err(|error| connect::unusable_directory_failure(config, &error))?;
         let mode = check_directory_mode(config)?;
         let env = env.with_keys(config.keys.read()?);
-        LocalStore::check_keys(&env).map_err(|error| open_failure(config, &error))?;
-        Ok(Self { env, mode })
+        if config.database.is_some() {
+            check_holds_no_store(config)?;
+        } else {
+            LocalStore::check_keys(&env).map_err(|error| open_failure(config, &error))?;
+        }
+        Ok(Self { env, mode, lock: Mutex::default() })
     }
 
     /// Opens the store: takes the data directory's lock, if need be from an owner started on
@@ -58,9 +65,19 @@ impl CheckedStore {
         // Retries only if another process owns the directory; opening itself may take long.
         let mut give_up = None;
         loop {
-            let (env, options) = (self.env.clone(), config.store);
-            let opened = tokio::task::spawn_blocking(move || LocalStore::open(&env, options)).await;
-            match opened.map_err(io::Error::other)? {
+            let opened = match &config.database {
+                Some(database) => match self.lock_directory() {
+                    Ok(()) => return self.open_node(database, config.store.lifetimes).await,
+                    Err(error) => Err(error),
+                },
+                None => {
+                    let (env, options) = (self.env.clone(), config.store);
+                    let open = move || LocalStore::open(&env, options);
+                    let opened = tokio::task::spawn_blocking(open).await;
+                    opened.map_err(io::Error::other)?.map(|store| store as Arc<dyn Store>)
+                }
+            };
+            match opened {
                 Ok(store) => return Ok(store),
                 Err(OpenError::Owned) if on_demand => return Err(CliError::Silent(1)),
                 Err(OpenError::Owned) => {}
@@ -83,6 +100,72 @@ impl CheckedStore {
             }
         }
     }
+}
+
+impl CheckedStore {
+    /// Takes the lock of the directory of a node.
+    fn lock_directory(&self) -> Result<(), OpenError> {
+        let doing = "locking the directory of the node".to_owned();
+        let locked = self.env.storage.lock().map_err(|source| OpenError::Io { doing, source })?;
+        *self.lock.lock() = Some(locked.ok_or(OpenError::Owned)?);
+        Ok(())
+    }
+
+    /// Connects a node to the database.
+    async fn open_node(
+        &self,
+        database: &Database,
+        lifetimes: Lifetimes,
+    ) -> Outcome<Arc<dyn Store>> {
+        let url = database.read_url()?;
+        if !url.is_verified() {
+            warn!(database = %url, "the server does not prove who it is: sslmode=verify-full does");
+        }
+        let (clock, entropy) = (Arc::clone(&self.env.clock), Arc::clone(&self.env.entropy));
+        let options = RemoteOptions { lifetimes, required: database.required };
+        let opened = RemoteStore::open_postgres(&url, clock, entropy, options).await;
+        let store = opened.map_err(|error| database_failure(&url, &error))?;
+        let (durability, others) = store.standing();
+        info!(database = %url, durability = durability.as_str(), "node started");
+        if durability == Durability::Single {
+            warn!(
+                database = %url,
+                "no synchronous standby is named: what is acknowledged survives a crash of the \
+                 database, not its loss"
+            );
+        }
+        if others {
+            warn!("another node has other lifetimes or another version: give all nodes the same");
+        }
+        Ok(Arc::new(store))
+    }
+}
+
+/// Rejects a directory with a store of its own as that of a node.
+fn check_holds_no_store(config: &Config) -> Outcome {
+    let store = config.data_dir.join("STORE");
+    if !matches!(files::path_info(&store), Ok(Some(_))) {
+        return Ok(());
+    }
+    let data_dir = config.data_dir.display();
+    Err(CliError::invalid_request(
+        format!("data directory {data_dir}: it holds a store of its own"),
+        "give the node another directory with --data-dir, or leave --data-dir out",
+    ))
+}
+
+/// Returns the failure of a database that is not opened.
+pub(super) fn database_failure(url: &PostgresUrl, error: &StoreError) -> CliError {
+    let (code, action) = match error {
+        StoreError::Unreachable { .. } => (
+            "store_unreachable",
+            "see that the database runs, and that address, user and password are right: \
+             `sessionlog doctor` tells more",
+        ),
+        StoreError::ReadOnly { .. } => ("store_read_only", "see docs/beyond-one-machine.md"),
+        _ => ("internal_error", "see docs/beyond-one-machine.md"),
+    };
+    CliError::refusal(code, format!("database {url}: {error}"), action)
 }
 
 /// Rejects a start where a server that was not started on demand has the directory.

@@ -157,6 +157,7 @@ fn create_router(
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
     tokio::spawn(service.clone().follow_index(stop.clone()));
+    tokio::spawn(service.clone().follow_removals(stop.clone()));
     tokio::spawn(run_sweeps(service.clone(), stop.clone()));
     tokio::spawn(run_checkpoints(service.clone(), config.checkpoint_every, stop.clone()));
     let about = Owner {
@@ -360,7 +361,8 @@ fn announce(config: &Config, network: &NetworkListener, screen: &mut Screen) -> 
         screen.print_json(&line)?;
     } else {
         screen.print_line(format!("sessionlog {} listens on {url}", env!("CARGO_PKG_VERSION")))?;
-        screen.print_line(format!("  sessions  {data_dir}"))?;
+        let sessions = config.database.as_ref().map(|database| database.url.to_string());
+        screen.print_line(format!("  sessions  {}", sessions.unwrap_or(data_dir)))?;
         screen.print_line(format!(
             "  HTTP      {url}/v1/sessions   (described at {url}/openapi.json)"
         ))?;

@@ -43,6 +43,26 @@ enum HelpVisibility {
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("data_dir", "DIR", "directory of the store; default: in the XDG data home")
         .shown_everywhere(),
+    Setting::new(
+        "store",
+        "URL",
+        "database that several nodes share, in place of a data directory: postgres://USER@HOST/DATABASE",
+    )
+    .shown_everywhere()
+    .as_shared(),
+    Setting::new("store_password", "PASSWORD", "password for the database of store; environment only")
+        .as_secret(),
+    Setting::new(
+        "store_passfile",
+        "FILE",
+        "file with the password, HOST:PORT:DATABASE:USER:PASSWORD a line; readable only by you; \
+         default: ~/.pgpass",
+    ),
+    Setting::new(
+        "require_durability",
+        "WORD",
+        "least durability of the database: weak, single or replicated; below it no write is accepted",
+    ),
     Setting::new("url", "URL", "URL of a server to use instead of a data directory").shown_everywhere(),
     Setting::new("token", "TOKEN", "token for the server of url; environment only")
         .as_secret(),

@@ -77,10 +77,12 @@ type SharedReservation = Arc<Mutex<Option<Reservation>>>;
 /// Facts that a computation uses: their memory stays reserved until this is dropped.
 pub(super) type PinnedFacts = Arc<tokio::sync::Mutex<CachedFacts>>;
 
-/// Facts, and the incarnation of the session that they belong to.
+/// Facts, the incarnation of the session that they belong to, and the removals that preceded them.
 #[derive(Default)]
 pub(super) struct CachedFacts {
     created_at: Option<Timestamp>,
+    /// Number of removals from the store before the first event was folded.
+    removals: u64,
     facts: Facts,
     /// State of the session's notes.
     pub(super) notes: Checkpoints,
@@ -492,7 +494,8 @@ impl Service {
         })
     }
 
-    /// Returns the cached facts of a session, reset if they belong to another incarnation.
+    /// Returns the cached facts of a session, reset if they belong to another incarnation, or if
+    /// content of any session was removed since.
     async fn lock_facts(
         &self,
         slot: &Arc<tokio::sync::Mutex<CachedFacts>>,
@@ -505,7 +508,9 @@ impl Service {
             *info = self.convert_info(key, self.store.info(key).await)?;
         }
         let is_moved = cached.facts.workspace() != info.workspace.as_deref();
-        if cached.created_at != Some(info.created_at) || is_moved {
+        // Another node may have removed an event that is in the facts; reading the session told.
+        let removals = self.store.removal_count();
+        if cached.created_at != Some(info.created_at) || is_moved || cached.removals != removals {
             if info.forked_from.is_some() {
                 // Before the first event is folded, so that a later redaction finds the facts.
                 self.record_family(key, key).await?;
@@ -514,6 +519,7 @@ impl Service {
             let facts = Facts::from_workspace(info.workspace.as_deref());
             *cached = CachedFacts {
                 created_at: Some(info.created_at),
+                removals,
                 facts,
                 held,
                 ..CachedFacts::default()

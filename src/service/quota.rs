@@ -1,5 +1,6 @@
 //! Quotas of a tenant: sessions and bytes. They are counted once from the store and then
-//! incrementally, in counters per tenant; the store is counted again only when a limit is reached.
+//! incrementally, in counters per tenant; the store is counted again when a limit is reached, and one
+//! that other nodes write to every few seconds.
 //! It must not block one tenant on another, nor read a body.
 
 use std::{
@@ -22,6 +23,9 @@ use crate::{
 const RECORD_BYTES: u64 = 256;
 /// Minimum time between two counts of the store for a full tenant.
 const RECOUNT: Duration = Duration::from_secs(1);
+/// Maximum age of a count of a store that other nodes write to: what they write meanwhile may
+/// exceed a quota.
+const RECOUNT_SHARED: Duration = Duration::from_secs(5);
 
 /// Storage limits of each tenant; 0 means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,10 +88,11 @@ impl TenantCounts {
         Ok(())
     }
 
-    /// Returns true if a count is due: initially, and periodically while a limit is reached.
-    fn is_due(&self, now: Duration, only_first: bool) -> bool {
+    /// Returns true if a count is due: initially, and once the last one is older than `age_max`, if
+    /// given.
+    fn is_due(&self, now: Duration, age_max: Option<Duration>) -> bool {
         let mut counted = self.counted.lock();
-        let due = counted.is_none_or(|last| !only_first && now >= last + RECOUNT);
+        let due = counted.is_none_or(|last| age_max.is_some_and(|age| now >= last + age));
         if due {
             *counted = Some(now);
         }
@@ -110,11 +115,12 @@ impl Service {
         let bytes =
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
         let counts = self.ledger.tenant_counts(tenant);
-        if counts.is_due(self.clock.monotonic(), true) {
+        let age_max = self.store.is_shared().then_some(RECOUNT_SHARED);
+        if counts.is_due(self.clock.monotonic(), age_max) {
             self.recount(tenant, &counts).await?;
         }
         let Err(error) = counts.reserve(quotas, sessions, bytes) else { return Ok(()) };
-        if !counts.is_due(self.clock.monotonic(), false) {
+        if !counts.is_due(self.clock.monotonic(), Some(RECOUNT)) {
             return Err(error);
         }
         self.recount(tenant, &counts).await?;

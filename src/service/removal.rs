@@ -1,6 +1,10 @@
 //! Permanent removal: the body of one event with its copies, or a whole session. A started removal
 //! completes even if its caller stops waiting. It must not return before the content is removed.
 
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
 use super::{
     Caller, Code, Service, ServiceError, ServiceResult, facts::ANCESTORS_MAX,
     store_error::write_error,
@@ -10,6 +14,9 @@ use crate::{
     event::{Event, EventId, Position, SessionId},
     store::{Family, StoreError, StoreResult},
 };
+
+/// Pause before the search index is asked again to drop removed passages.
+const FOLLOW_AGAIN: Duration = Duration::from_millis(100);
 
 impl Service {
     /// Erases a session: on return no caller can read it, nor a text that a model of its workspace
@@ -156,6 +163,28 @@ impl Service {
         redacted.map_err(write_error)
     }
 
+    /// Follows removals at all nodes of the store until it is stopped: drops what this process keeps
+    /// of removed content, and confirms that. Without this a node holds up the removals of others.
+    pub async fn follow_removals(self, stop: CancellationToken) {
+        let mut removals = self.store.follow_removals();
+        loop {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                changed = removals.changed() => if changed.is_err() { return },
+            }
+            let count = *removals.borrow_and_update();
+            self.facts.clear();
+            self.evict_all_titles();
+            if self.drop_removed_passages().await {
+                self.store.confirm_removals(count);
+            } else {
+                // The index may hold a removed passage: try again.
+                tokio::time::sleep(FOLLOW_AGAIN).await;
+                removals.mark_changed();
+            }
+        }
+    }
+
     /// Drops data derived from events of these sessions, unless nothing can have been removed.
     async fn evict_derived_data<T>(
         &self,
@@ -174,7 +203,8 @@ impl Service {
         if !is_refused {
             self.facts.evict_writers(&caller.scope, writers);
             self.evict_titles(&caller.scope);
-            self.drop_removed_passages().await;
+            // What fails is dropped with the next search, before its answer.
+            let _ = self.drop_removed_passages().await;
         }
     }
 }

@@ -94,6 +94,13 @@ impl Service {
         title
     }
 
+    /// Drops all cached titles, after text of some event was removed.
+    pub(super) fn evict_all_titles(&self) {
+        let mut titles = self.titles.0.lock();
+        titles.taken += 1;
+        titles.kept.clear();
+    }
+
     /// Drops the cached titles of a scope after text of one of its events was removed.
     pub(super) fn evict_titles(&self, scope: &Scope) {
         let mut titles = self.titles.0.lock();

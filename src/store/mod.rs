@@ -268,6 +268,11 @@ pub trait Store: Maintain + Derived {
     /// Returns the current health of the store.
     fn health(&self) -> Health;
 
+    /// Returns true if other processes write to the store, too.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Runs `make`, which creates a file next to those of the store. While that fails for lack of
     /// space it is run again with a part of the space that the store reserves; the remainder is
     /// reserved again.

@@ -272,6 +272,10 @@ impl Store for ByTurns {
         self.next().health()
     }
 
+    fn is_shared(&self) -> bool {
+        self.next().is_shared()
+    }
+
     fn close(&self) -> BoxFuture<'_, ()> {
         async move {
             for node in &self.nodes {

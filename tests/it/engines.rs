@@ -44,7 +44,7 @@ pub fn small() -> StoreOptions {
     }
 }
 
-/// Returns every engine, empty; those on a server are [`on_postgres`].
+/// Returns every engine, empty, except those on a server.
 pub fn all() -> Vec<Engine> {
     let home = tempfile::tempdir().unwrap();
     let disk = Arc::new(DataDir::open(&home.path().join("data")).unwrap());
@@ -101,6 +101,15 @@ pub async fn postgres_node(
     let url = PostgresUrl::parse(address).unwrap();
     let entropy = Arc::new(SeededEntropy::new(seed));
     RemoteStore::open_postgres(&url, clock.clone(), entropy, RemoteOptions::default()).await
+}
+
+/// Returns every engine, empty, with those on a server, if one is installed.
+pub async fn with_servers() -> Vec<Engine> {
+    let mut engines = all();
+    for (name, nodes) in [("remote, on PostgreSQL", 1), ("remote, two nodes on PostgreSQL", 2)] {
+        engines.extend(on_postgres(name, nodes).await);
+    }
+    engines
 }
 
 /// Returns an engine of so many nodes over one database, if a server is installed.

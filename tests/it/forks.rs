@@ -16,7 +16,9 @@ use sessionlog::{
 use sessionlog_sim::{SeededEntropy, Sim, model::Model};
 
 use crate::{
-    engines::{all, append, batch, create, event, events_of, everything, key, named, small},
+    engines::{
+        all, append, batch, create, event, events_of, everything, key, named, small, with_servers,
+    },
     expiry::{GRACE, HOUR, LIMIT, mortal},
     life::{machine, runtime, seeds},
     nth::{Nth, cases},
@@ -67,7 +69,7 @@ fn segments(sim: &Sim) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_returns_its_parents_prefix_then_its_own_events_on_every_engine() {
-    for engine in all() {
+    for engine in with_servers().await {
         let (store, name) = (&*engine.store, engine.name);
         create(store, "root").await;
         say(store, "root", &["a", "b", "c"]).await;

@@ -22,6 +22,7 @@ mod ledger;
 mod lifetimes;
 mod listings;
 mod mortal;
+mod nodes;
 mod notes;
 mod odds;
 // A fault at the n-th call, once and persistently.

@@ -25,7 +25,7 @@ use crate::{
 const MINUTE: Duration = Duration::from_secs(60);
 
 async fn on_every_engine(check: impl AsyncFn(&dyn Store, &ManualClock)) {
-    for engine in engines::all() {
+    for engine in engines::with_servers().await {
         eprintln!("engine: {}", engine.name);
         check(&*engine.store, &engine.clock).await;
         engine.store.close().await;

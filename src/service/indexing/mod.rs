@@ -270,8 +270,9 @@ impl Service {
     }
 
     /// Removes erased and redacted content from the parts in memory before a verb returns.
-    pub(super) async fn drop_removed_passages(&self) {
-        self.record_changes_if_started().await;
+    pub(super) async fn drop_removed_passages(&self) -> bool {
+        let is_started = *self.indexing.since.lock().await != ChangesSeen::default();
+        !is_started || self.record_changes_if_started().await
     }
 
     /// Records every change, if the task has started to follow the store; returns true on success.

@@ -327,6 +327,13 @@ pub enum Durability {
 }
 
 impl Durability {
+    /// Parses a word of a setting.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        let all = [Self::Weak, Self::Single, Self::Replicated];
+        all.into_iter().find(|one| one.as_str() == word)
+    }
+
     /// Returns its word in settings and reports.
     #[must_use]
     pub fn as_str(self) -> &'static str {

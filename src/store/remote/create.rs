@@ -33,7 +33,7 @@ impl Node {
         scope: &Scope,
         new: NewSession,
     ) -> StoreResult<(SessionInfo, AppendResult)> {
-        self.check_open()?;
+        self.check_writable()?;
         check_first_ids(&new.events)?;
         for _ in 0..TRIES_MAX {
             if let Some(key) = &new.key

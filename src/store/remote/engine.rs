@@ -22,7 +22,7 @@ use crate::{
         ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState, Recovery,
         RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice, Store, StoreError,
         StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
-        base::Base,
+        base::{Base, Durability},
         rules::{WriteKind, WriteRequest},
     },
 };
@@ -70,6 +70,20 @@ impl RemoteStore {
         let base = crate::store::base::postgres::PostgresBase::open(url).await;
         let base = base.map_err(super::store_error)?;
         Self::open(Arc::new(base), clock, entropy, options).await
+    }
+
+    /// Returns the durability of commits, and whether a live node has other lifetimes or another
+    /// version.
+    #[must_use]
+    pub fn standing(&self) -> (Durability, bool) {
+        (self.0.status().durability, self.0.differs_from_others())
+    }
+
+    /// Returns how often a session was found behind what this node had acknowledged: the database
+    /// lost commits, as when an asynchronous standby takes over.
+    #[must_use]
+    pub fn set_back_count(&self) -> u64 {
+        self.0.set_back.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     fn prepare(&self, ask: WriteKind, batch: Batch) -> WriteRequest {
@@ -363,6 +377,10 @@ impl Store for RemoteStore {
 
     fn health(&self) -> Health {
         self.0.health()
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

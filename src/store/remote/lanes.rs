@@ -169,7 +169,7 @@ impl Node {
         request: WriteRequest,
         wants_info: bool,
     ) -> StoreResult<Answer> {
-        self.check_open()?;
+        self.check_writable()?;
         let name = session_name(key);
         let (reply, answer) = oneshot::channel();
         let pending = PendingRequest {

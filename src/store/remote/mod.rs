@@ -29,14 +29,14 @@ pub use super::base::memory::{MemoryBase, MemorySnapshot, Trouble};
 
 pub use super::base::Durability;
 #[cfg(feature = "postgres")]
-pub use super::base::postgres::{PostgresUrl, UrlError};
+pub use super::base::postgres::{DatabaseReport, PostgresUrl, UrlError, examine};
 
 use std::io;
 
 use super::{StoreError, base::BaseError};
 
 /// Converts an error of the base.
-fn store_error(error: BaseError) -> StoreError {
+pub(super) fn store_error(error: BaseError) -> StoreError {
     match error {
         BaseError::Unreachable(reason) => StoreError::Unreachable { reason },
         BaseError::Unsure(reason) => StoreError::OutcomeUnknown { reason },

@@ -29,7 +29,7 @@ use crate::{
     log::{ChainValue, Entry},
     store::{
         Health, Lifetimes, StoreError, StoreResult,
-        base::{Base, BaseStatus, Hash16, Heartbeat, RowQuery},
+        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, RowQuery},
         lifetime::{LifetimeClock, LifetimeClockState},
         rules::LifetimeStep,
     },
@@ -55,6 +55,8 @@ pub(super) const REMOVAL_HINT: Hash16 = [0; 16];
 pub struct RemoteOptions {
     /// Lifetimes of sessions; all nodes of a store should have the same.
     pub lifetimes: Lifetimes,
+    /// Least durability of the base: below it the node accepts no writes.
+    pub required: Option<Durability>,
 }
 
 /// A node of a store.
@@ -159,6 +161,7 @@ impl Node {
             swept_to: Mutex::default(),
         });
         node.beat().await?;
+        node.check_writable()?;
         let task = follow(Arc::downgrade(&node), node.stop.clone(), Arc::clone(&node.wake), hints);
         tokio::spawn(task);
         Ok(node)
@@ -197,6 +200,25 @@ impl Node {
         }
     }
 
+    /// Checks that the node may write.
+    ///
+    /// # Errors
+    /// Those of [`Self::check_open`]; [`StoreError::ReadOnly`] below the required durability.
+    pub(super) fn check_writable(&self) -> StoreResult<()> {
+        self.check_open()?;
+        let durability = self.status.lock().last.durability;
+        match self.options.required.filter(|required| durability < *required) {
+            None => Ok(()),
+            Some(required) => Err(StoreError::ReadOnly {
+                reason: format!(
+                    "the database has durability {}, and {} is required",
+                    durability.as_str(),
+                    required.as_str()
+                ),
+            }),
+        }
+    }
+
     /// Returns for how long the base was not reached, if that is too long, and the last error.
     fn silence(&self) -> Option<(Duration, String)> {
         let status = self.status.lock();
@@ -216,6 +238,12 @@ impl Node {
     /// Returns the last reply of the base.
     pub(super) fn status(&self) -> BaseStatus {
         self.status.lock().last.clone()
+    }
+
+    /// Returns true if a live node has other lifetimes or another version.
+    pub(super) fn differs_from_others(&self) -> bool {
+        let own = about(&self.options);
+        self.status.lock().last.others.iter().any(|other| *other != own)
     }
 
     /// Returns the count of time of the store.

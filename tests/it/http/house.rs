@@ -209,7 +209,7 @@ pub fn numbers(slice: &Value) -> Vec<u64> {
 
 /// Runs a check on a house over every engine.
 pub async fn over_every_engine(check: impl AsyncFn(&House)) {
-    for engine in engines::all() {
+    for engine in engines::with_servers().await {
         eprintln!("engine: {}", engine.name);
         let store = engine.store.clone();
         let house = House::over(store.clone(), engine.clock.clone(), Plan::default()).await;

@@ -38,8 +38,9 @@ use super::{
     WriteOutcome,
 };
 use crate::{
+    env::Clock,
     event::{Lsn, Position, Range, Timestamp},
-    store::TenantUsage,
+    store::{StoreResult, TenantUsage, remote::store_error},
 };
 
 const LANES: usize = 2;
@@ -50,6 +51,8 @@ const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Time limits of a read and of a report.
 const READ_MAX: Duration = Duration::from_secs(30);
 const BEAT_MAX: Duration = Duration::from_secs(5);
+/// Commits that a report times.
+const COMMITS_TIMED: usize = 7;
 /// Tries to prove a commit whose wait for a standby was cancelled.
 const PROOFS_MAX: usize = 10;
 const PROOF_PAUSE: Duration = Duration::from_millis(500);
@@ -200,6 +203,56 @@ impl PostgresBase {
         let row = found.first().ok_or_else(|| BaseError::Failed("no settings".to_owned()))?;
         Ok(durability_of(row))
     }
+}
+
+/// State of a database, for an operator.
+#[derive(Clone, Debug)]
+pub struct DatabaseReport {
+    /// Product and version of the server.
+    pub server: String,
+    /// Durability of a commit.
+    pub durability: Durability,
+    /// Time of a commit: the median of some.
+    pub commit: Duration,
+    /// Microseconds by which its clock is ahead of this machine's.
+    pub clock_offset: i64,
+    /// Version and lifetimes of each running node.
+    pub nodes: Vec<String>,
+}
+
+/// Examines a database; makes its schema if there is none.
+///
+/// # Errors
+/// Errors of the connection, and a schema of a newer version.
+pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<DatabaseReport> {
+    let connector = Arc::new(Connector::new(url).map_err(store_error)?);
+    connector.prepare_schema().await.map_err(store_error)?;
+    let connection = Connection::new(&connector, true);
+    let query = async |sql| {
+        let found = connection.query(sql, &[]).await;
+        found.map_err(|error| store_error(read_error(error)))
+    };
+    let mut commits = Vec::new();
+    for _ in 0..COMMITS_TIMED {
+        let began = clock.monotonic();
+        query(sql::PROVE).await?;
+        commits.push(clock.monotonic() - began);
+    }
+    commits.sort();
+    let settings = query(sql::SETTINGS).await?;
+    let nodes = query(sql::NODES).await?;
+    let now = query(sql::NOW).await?;
+    let row = |rows: &[tokio_postgres::Row]| {
+        let missing = || store_error(BaseError::Failed("no reply".to_owned()));
+        rows.first().cloned().ok_or_else(missing)
+    };
+    Ok(DatabaseReport {
+        durability: durability_of(&row(&settings)?),
+        server: row(&now)?.get(1),
+        commit: commits.get(commits.len() / 2).copied().unwrap_or_default(),
+        clock_offset: row(&now)?.get::<_, i64>(0) - clock.now().0,
+        nodes: nodes.iter().map(|row| row.get(0)).collect(),
+    })
 }
 
 /// Returns the durability that the settings of a server give.

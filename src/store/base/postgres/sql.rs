@@ -434,3 +434,10 @@ SELECT current_setting('synchronous_standby_names') AS standbys,
   current_setting('full_page_writes') AS pages";
 
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+pub(super) const NODES: &str =
+    "SELECT about FROM sl.node WHERE seen > clock_timestamp() - interval '10 s' ORDER BY about";
+
+pub(super) const NOW: &str = "\
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8,
+  'PostgreSQL ' || current_setting('server_version')";

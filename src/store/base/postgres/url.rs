@@ -213,8 +213,7 @@ fn parse_host(text: &str) -> Result<(String, u16), UrlError> {
 }
 
 fn parse_durability(text: &str) -> Result<Durability, UrlError> {
-    let all = [Durability::Weak, Durability::Single, Durability::Replicated];
-    let found = all.into_iter().find(|one| one.as_str() == text);
+    let found = Durability::parse(text);
     found.ok_or_else(|| {
         UrlError(format!("durability: {text:?} is none of weak, single, replicated"))
     })

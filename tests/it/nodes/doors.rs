@@ -1,0 +1,127 @@
+//! The real program as a node: `serve --store` twice over one database, an owner on demand, and the
+//! commands that need a data directory. It must not look into the database, except for a canary.
+
+use serde_json::json;
+
+use crate::{
+    program::{McpClient, Place, eventually, lines},
+    servers::postgres,
+};
+
+/// Starts two nodes over a new schema; returns them with their places and the address.
+fn two_nodes() -> Option<(String, [Place; 2])> {
+    let address = postgres()?.address("");
+    Some((address, [Place::new(), Place::new()]))
+}
+
+#[test]
+fn any_node_serves_any_session_and_a_client_goes_on_at_the_other() {
+    let Some((address, [one, other])) = two_nodes() else { return };
+    let a = one.serve_with(&["--store", &address]);
+    let b = other.serve_with(&["--store", &address]);
+    let client = Place::new();
+    let at = |url: &str, arguments: &[&str]| client.run(&[&["--url", url], arguments].concat());
+    let sent = "{\"type\":\"user.message\",\"content\":\"the heron at the weir\"}\n";
+    let append =
+        |url: &str, text: &str| client.run_with(&["--url", url, "append", "s", "--create"], text);
+    append(&a.url, sent).ok();
+    let read = lines(&at(&b.url, &["events", "s", "--json"]).ok());
+    assert!(read[0].to_string().contains("the heron at the weir"), "{read:?}");
+    // Acknowledged at one, found at the other.
+    let found = at(&b.url, &["search", "heron weir", "--json"]).ok();
+    assert!(found.contains("the heron at the weir"), "{found}");
+    a.kill();
+    append(&b.url, &sent.replace("heron", "egret")).ok();
+    assert_eq!(lines(&at(&b.url, &["events", "s", "--json"]).ok()).len(), 2);
+    // A node that died is no longer waited for after ten seconds; erasing says so until then.
+    let erased = eventually("an erasure without the dead node", || {
+        let ran = at(&b.url, &["erase", "s", "--yes"]);
+        (ran.code == 0).then_some(ran)
+    });
+    drop(erased);
+    let gone = at(&b.url, &["events", "s", "--json"]);
+    assert_ne!(gone.code, 0);
+    let after = at(&b.url, &["search", "heron weir", "--json"]).ok();
+    assert!(!after.contains("the heron at the weir"), "{after}");
+    assert_eq!(b.stop(), Some(0));
+}
+
+#[test]
+fn an_erasure_answers_once_the_other_node_has_nothing_of_it() {
+    let Some((address, [one, other])) = two_nodes() else { return };
+    let (a, b) = (one.serve_with(&["--store", &address]), other.serve_with(&["--store", &address]));
+    let client = Place::new();
+    let at = |url: &str, arguments: &[&str]| client.run(&[&["--url", url], arguments].concat());
+    let canary = "canary-5519-quokka";
+    let sent = format!("{{\"type\":\"user.message\",\"content\":\"{canary}\"}}\n");
+    client.run_with(&["--url", &a.url, "append", "s", "--create"], &sent).ok();
+    // The other node computes facts and an index from it.
+    let viewed = at(&b.url, &["view", "s"]).ok();
+    assert!(viewed.contains(canary), "{viewed}");
+    assert!(at(&b.url, &["search", "quokka", "--json"]).ok().contains(canary));
+    at(&a.url, &["erase", "s", "--yes"]).ok();
+    for url in [&a.url, &b.url] {
+        for asked in [vec!["view", "s"], vec!["events", "s"], vec!["search", "quokka", "--json"]] {
+            let ran = at(url, &asked);
+            assert!(!ran.out.contains(canary) && !ran.err.contains(canary), "{asked:?}: {ran:?}");
+        }
+    }
+    for place in [&one, &other] {
+        let held = std::process::Command::new("grep")
+            .args(["-r", "-l", canary])
+            .arg(place.data_dir())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&held.stdout), "", "no file of a node has it");
+    }
+}
+
+#[test]
+fn an_owner_on_demand_and_the_tools_of_a_model_work_through_a_node() {
+    let Some(server) = postgres() else { return };
+    let address = server.address("");
+    let place = Place::new();
+    let store = [("SESSIONLOG_STORE", address.as_str())];
+    let sent = "{\"type\":\"user.message\",\"content\":\"by a pipe\"}\n";
+    let mut child = place
+        .command(&["append", "s", "--create"])
+        .envs(store)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), sent.as_bytes()).unwrap();
+    crate::program::ran(child).ok();
+    let listed = place.run_in(&store, &["sessions", "--json"]).ok();
+    assert!(listed.contains("\"s\""), "{listed}");
+    let mut tools = McpClient::start(&place, &["--store", &address]);
+    let recovered = tools.call("get_research_session", &json!({ "session_id": "s" }));
+    assert!(recovered.to_string().contains("by a pipe"), "{recovered}");
+    let status = place.run_in(&store, &["status"]).ok();
+    assert!(status.contains("postgres://"), "{status}");
+    let doctor = place.run_in(&store, &["doctor", "--json"]);
+    let checks: serde_json::Value = serde_json::from_str(&doctor.out).unwrap();
+    let durability = checks["checks"].as_array().unwrap().iter();
+    let durability = durability.clone().find(|check| check["check"] == "durability").unwrap();
+    assert!(durability["found"].as_str().unwrap().starts_with("weak"), "{durability}");
+}
+
+#[test]
+fn what_a_database_does_not_offer_is_refused_by_name() {
+    let place = Place::new();
+    let address = "postgres://ada@localhost/logs";
+    for (arguments, part) in [
+        (vec!["--store", address, "backup", "create", "b"], "pg_basebackup"),
+        (vec!["--store", address, "keys", "check"], "not encrypted"),
+        (vec!["--store", "redis://localhost", "sessions"], "postgres://USER@HOST/DATABASE"),
+        (vec!["--store", "postgres://ada:secret@h/d", "sessions"], "SESSIONLOG_STORE_PASSWORD"),
+        (vec!["--store", "postgres://h/d?pool=9", "sessions"], "there is no option"),
+        (vec!["--store", address, "--key-file", "k", "sessions"], "not encrypted"),
+        (vec!["--store", "postgres://ada@/x?host=/nowhere", "serve"], "/nowhere"),
+    ] {
+        let ran = place.run(&arguments);
+        assert_ne!(ran.code, 0, "{arguments:?}");
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(text.contains(part), "{arguments:?}: {text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+}
