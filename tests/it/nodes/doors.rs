@@ -25,21 +25,21 @@ fn any_node_serves_any_session_and_a_client_goes_on_at_the_other() {
     let append =
         |url: &str, text: &str| client.run_with(&["--url", url, "append", "s", "--create"], text);
     append(&a.url, sent).ok();
-    let read = lines(&at(&b.url, &["events", "s", "--json"]).ok());
+    let read = lines(&at(&b.url, &["events", "s"]).ok());
     assert!(read[0].to_string().contains("the heron at the weir"), "{read:?}");
     // Acknowledged at one, found at the other.
     let found = at(&b.url, &["search", "heron weir", "--json"]).ok();
     assert!(found.contains("the heron at the weir"), "{found}");
     a.kill();
     append(&b.url, &sent.replace("heron", "egret")).ok();
-    assert_eq!(lines(&at(&b.url, &["events", "s", "--json"]).ok()).len(), 2);
+    assert_eq!(lines(&at(&b.url, &["events", "s"]).ok()).len(), 2);
     // A node that died is no longer waited for after ten seconds; erasing says so until then.
     let erased = eventually("an erasure without the dead node", || {
         let ran = at(&b.url, &["erase", "s", "--yes"]);
         (ran.code == 0).then_some(ran)
     });
     drop(erased);
-    let gone = at(&b.url, &["events", "s", "--json"]);
+    let gone = at(&b.url, &["events", "s"]);
     assert_ne!(gone.code, 0);
     let after = at(&b.url, &["search", "heron weir", "--json"]).ok();
     assert!(!after.contains("the heron at the weir"), "{after}");
@@ -94,7 +94,7 @@ fn an_owner_on_demand_and_the_tools_of_a_model_work_through_a_node() {
     let listed = place.run_in(&store, &["sessions", "--json"]).ok();
     assert!(listed.contains("\"s\""), "{listed}");
     let mut tools = McpClient::start(&place, &["--store", &address]);
-    let recovered = tools.call("get_research_session", &json!({ "session_id": "s" }));
+    let recovered = tools.call("get_research_session", &json!({ "sessionId": "s" }));
     assert!(recovered.to_string().contains("by a pipe"), "{recovered}");
     let status = place.run_in(&store, &["status"]).ok();
     assert!(status.contains("postgres://"), "{status}");
