@@ -140,8 +140,10 @@ const CONFINED: &[(&str, &[&str])] = &[
     ("frostem", &["search/"]),
     ("unicode_normalization", &["search/"]),
     // Credentials.
-    ("rustls", &["access/tls.rs", "client/"]),
-    ("tokio_rustls", &["http/serve.rs"]),
+    ("rustls", &["access/tls.rs", "client/", "store/base/postgres/tls.rs"]),
+    ("tokio_rustls", &["http/serve.rs", "store/base/postgres/tls.rs"]),
+    // The database of nodes.
+    ("tokio_postgres", &["store/base/postgres/"]),
     // How they look to a client, and the programs around the core.
     (
         "Serialize",

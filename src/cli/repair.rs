@@ -18,7 +18,7 @@ pub(super) async fn run(client: &Client, wanted: RepairArgs, screen: &mut Screen
     let accept = wanted.accept_loss && !wanted.dry_run;
     let session = wanted.session.as_ref().map(ToString::to_string);
     let what = session.clone().unwrap_or_else(|| "the store".to_owned());
-    let body = RepairRequest { session, store: wanted.store, accept_loss: accept };
+    let body = RepairRequest { session, store: wanted.whole_store, accept_loss: accept };
     let answer = client.call::<admin::Repair>(&NoParams {}, &NoQuery {}, &body).await?;
     screen.print_result(&answer, |screen| print_losses(&answer, &what, screen))?;
     let lost = !answer.gaps.is_empty() || !answer.unnamed.is_empty();

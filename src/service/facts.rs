@@ -508,7 +508,7 @@ impl Service {
             *info = self.convert_info(key, self.store.info(key).await)?;
         }
         let is_moved = cached.facts.workspace() != info.workspace.as_deref();
-        // Another node may have removed an event that is in the facts; reading the session told.
+        // Another node may have removed an event that is in the facts; the read returned the count.
         let removals = self.store.removal_count();
         if cached.created_at != Some(info.created_at) || is_moved || cached.removals != removals {
             if info.forked_from.is_some() {

@@ -1,6 +1,6 @@
 //! Quotas of a tenant: sessions and bytes. They are counted once from the store and then
-//! incrementally, in counters per tenant; the store is counted again when a limit is reached, and one
-//! that other nodes write to every few seconds.
+//! incrementally, in counters per tenant; the store is counted again when a limit is reached, and
+//! every few seconds where other nodes write to it.
 //! It must not block one tenant on another, nor read a body.
 
 use std::{

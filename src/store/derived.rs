@@ -210,8 +210,8 @@ pub trait Derived: Send + Sync {
         0
     }
 
-    /// Returns a watch on [`Self::removal_count`], for a caller that keeps content of sessions. From
-    /// now on a removal at any node waits until this caller confirms it, or is not finished.
+    /// Returns a watch on [`Self::removal_count`], for a caller that keeps content of sessions.
+    /// From now on a removal at any node waits until this caller confirms it, or is not finished.
     fn follow_removals(&self) -> watch::Receiver<u64> {
         watch::channel(0).1
     }

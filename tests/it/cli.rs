@@ -655,7 +655,7 @@ fn a_damaged_segment_exits_with_code_3_and_other_sessions_stay_readable() {
     let rest = place.run(&["events", "trip"]);
     assert!(rest.code == 0 && rest.err.contains("are missing"), "{rest:?}");
     lost_events_are_told_in_their_place(&place);
-    assert_eq!(place.run(&["repair", "--store", "--json"]).code, 0);
+    assert_eq!(place.run(&["repair", "--whole-store", "--json"]).code, 0);
     assert_eq!(place.run(&["repair"]).code, 2);
 }
 

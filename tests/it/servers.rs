@@ -1,6 +1,6 @@
 //! A PostgreSQL server for the tests of one binary: it is started from what the machine has, in a
-//! temporary directory, reached by a socket there, and ends with the binary. Each store gets a schema
-//! of its own. It must not use a port. Without a server installed, a test says SKIPPED; with
+//! temporary directory, reached by a socket there, and ends with the binary. Each store gets its
+//! own schema. It must not use a port. Without a server installed, a test says SKIPPED; with
 //! `SESSIONLOG_REQUIRE_SERVERS` set, it fails.
 
 use std::{
@@ -71,20 +71,13 @@ impl Server {
     pub fn start(options: &[&str]) -> Option<Self> {
         let programs = programs()?;
         let home = tempfile::tempdir().unwrap();
-        if rustix::process::geteuid().is_root() {
-            let owner = format!("{SERVER_USER}:{SERVER_USER}");
-            let changed = Command::new("chown").arg(owner).arg(home.path()).status().unwrap();
-            assert!(changed.success());
-        }
+        give_to_server_user(home.path());
         let data = home.path().join("data");
-        let made = command(&programs.join("initdb"))
+        run(command(&programs.join("initdb"))
             .args(["--no-sync", "--auth=trust", "--username=sl", "--encoding=UTF8", "--locale=C"])
             .arg("-D")
             .arg(&data)
-            .current_dir(home.path())
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+            .current_dir(home.path()));
         let log = std::fs::File::create(home.path().join("log")).unwrap();
         let mut child = command(Path::new("/bin/sh"))
             // The server ends when the standard input of the shell does, however the tests end.
@@ -145,12 +138,198 @@ impl Server {
     /// Runs a statement in the server, as its superuser.
     pub fn run(&self, sql: &str) -> String {
         let programs = programs().expect("the server was started from it");
-        let run = Command::new(programs.join("psql"))
-            .args(["-X", "-A", "-t", "-q", "-U", "sl", "-d", "postgres", "-c", sql, "-h"])
-            .arg(self.home.path())
-            .output()
+        let mut psql = Command::new(programs.join("psql"));
+        psql.args(["-X", "-A", "-t", "-q", "-U", "sl", "-d", "postgres", "-c", sql, "-h"]);
+        run(psql.arg(self.home.path()))
+    }
+}
+
+/// A primary and a standby that replicates it, in two directories, one for each socket.
+pub struct Pair {
+    homes: [tempfile::TempDir; 2],
+    servers: [Option<Running>; 2],
+    primary: usize,
+    synchronous: bool,
+    programs: PathBuf,
+}
+
+/// A process that ends when its standard input is closed.
+struct Running {
+    child: Child,
+    _end: ChildStdin,
+}
+
+impl Pair {
+    /// Starts both; `None` if no server is installed.
+    pub fn start(synchronous: bool) -> Option<Self> {
+        let programs = programs()?;
+        let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        let mut pair = Self { homes, servers: [None, None], primary: 0, synchronous, programs };
+        for home in &pair.homes {
+            give_to_server_user(home.path());
+        }
+        let home = pair.homes[0].path().to_owned();
+        let data = home.join("data");
+        run(command(&pair.programs.join("initdb"))
+            .args(["--no-sync", "--auth=trust", "--username=sl", "--encoding=UTF8", "--locale=C"])
+            .arg("-D")
+            .arg(&data)
+            .current_dir(&home));
+        pair.launch(0);
+        pair.add_standby();
+        Some(pair)
+    }
+
+    /// Returns the address of a store with both servers.
+    pub fn address(&self) -> String {
+        let [one, other] = self.homes.each_ref().map(|home| home.path().display().to_string());
+        format!("postgres://sl@/postgres?host={one},{other}&durability=single")
+    }
+
+    fn launch(&mut self, which: usize) {
+        let home = self.homes[which].path();
+        let log = std::fs::File::create(home.join("log")).unwrap();
+        let mut child = command(Path::new("/bin/sh"))
+            // SIGQUIT ends all processes at once, like a crash.
+            .args(["-c", "\"$@\" <&- & p=$!; read _; kill -QUIT $p; wait $p", "sh"])
+            .arg(self.programs.join("postgres"))
+            .arg("-D")
+            .arg(home.join("data"))
+            .arg("-k")
+            .arg(home)
+            .args(["-c", "listen_addresses=", "-c", "max_connections=100"])
+            .args([
+                "-c",
+                "shared_buffers=16MB",
+                "-c",
+                "hot_standby=on",
+                "-c",
+                "log_min_messages=log",
+            ])
+            .current_dir(home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
             .unwrap();
-        assert!(run.status.success(), "{sql}: {}", String::from_utf8_lossy(&run.stderr));
-        String::from_utf8(run.stdout).unwrap().trim().to_owned()
+        let end = child.stdin.take().unwrap();
+        self.servers[which] = Some(Running { child, _end: end });
+        self.poll(which, "SELECT true");
+    }
+
+    /// Makes the other directory a standby of the primary, and waits until it follows.
+    fn add_standby(&mut self) {
+        let (primary, standby) = (self.primary, 1 - self.primary);
+        let data = self.homes[standby].path().join("data");
+        if data.exists() {
+            std::fs::remove_dir_all(&data).unwrap();
+        }
+        run(command(&self.programs.join("pg_basebackup"))
+            .args(["-U", "sl", "-R", "-X", "stream", "-c", "fast", "--no-sync", "-h"])
+            .arg(self.homes[primary].path())
+            .arg("-D")
+            .arg(&data)
+            .current_dir(self.homes[standby].path()));
+        self.launch(standby);
+        self.poll(
+            primary,
+            "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'",
+        );
+        let names = if self.synchronous { "*" } else { "" };
+        self.sql(primary, &format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"));
+        self.sql(primary, "SELECT pg_reload_conf()");
+        self.poll(
+            primary,
+            &format!("SELECT current_setting('synchronous_standby_names') = '{names}'"),
+        );
+        if self.synchronous {
+            self.poll(
+                primary,
+                "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state <> 'async'",
+            );
+        }
+    }
+
+    /// Waits until the standby has all that the primary has.
+    pub fn wait_until_replayed(&self) {
+        self.poll(
+            self.primary,
+            "SELECT replay_lsn >= pg_current_wal_lsn() FROM pg_stat_replication",
+        );
+    }
+
+    /// Keeps the standby from receiving more.
+    pub fn hold_standby_back(&self) {
+        let standby = 1 - self.primary;
+        self.sql(standby, "ALTER SYSTEM SET primary_conninfo = ''");
+        self.sql(standby, "SELECT pg_reload_conf()");
+        self.poll(self.primary, "SELECT count(*) = 0 FROM pg_stat_replication");
+    }
+
+    /// Lets a standby that was held back follow again.
+    pub fn let_standby_follow(&self) {
+        let (standby, primary) = (1 - self.primary, self.homes[self.primary].path().display());
+        let follow = format!("user=sl host={primary}");
+        self.sql(standby, &format!("ALTER SYSTEM SET primary_conninfo = '{follow}'"));
+        self.sql(standby, "SELECT pg_reload_conf()");
+    }
+
+    /// Cancels the commits that wait for a standby; returns how many.
+    pub fn cancel_waiting_commits(&self) -> usize {
+        let cancelled = self.sql(
+            self.primary,
+            "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+        );
+        cancelled.parse().unwrap()
+    }
+
+    /// Ends the primary like a crash, promotes the standby, and makes the old one its standby.
+    pub fn fail_over(&mut self) {
+        let old = self.servers[self.primary].take().expect("the primary runs");
+        let Running { mut child, _end } = old;
+        drop(_end);
+        child.wait().unwrap();
+        self.primary = 1 - self.primary;
+        // A new primary waits for no standby that it does not have yet.
+        self.sql(self.primary, "SELECT pg_promote(true, 60)");
+        if self.synchronous {
+            self.add_standby();
+        }
+    }
+
+    fn sql(&self, which: usize, sql: &str) -> String {
+        let mut psql = Command::new(self.programs.join("psql"));
+        psql.args(["-X", "-A", "-t", "-q", "-U", "sl", "-d", "postgres", "-c", sql, "-h"]);
+        run(psql.arg(self.homes[which].path()))
+    }
+
+    /// Waits until a statement returns true.
+    fn poll(&self, which: usize, sql: &str) {
+        for _ in 0..1_200 {
+            let mut psql = Command::new(self.programs.join("psql"));
+            psql.args(["-X", "-A", "-t", "-q", "-U", "sl", "-d", "postgres", "-c", sql, "-h"]);
+            let asked = psql.arg(self.homes[which].path()).output().unwrap();
+            if asked.status.success() && String::from_utf8_lossy(&asked.stdout).trim() == "t" {
+                return;
+            }
+            std::thread::park_timeout(std::time::Duration::from_millis(50));
+        }
+        let log = std::fs::read_to_string(self.homes[which].path().join("log")).unwrap_or_default();
+        panic!("waited in vain for {sql}: {log}");
+    }
+}
+
+/// Runs a command that must succeed; returns its output.
+fn run(command: &mut Command) -> String {
+    let ran = command.output().unwrap();
+    assert!(ran.status.success(), "{command:?}: {}", String::from_utf8_lossy(&ran.stderr));
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+/// Gives a directory to the user that the server runs as.
+fn give_to_server_user(directory: &Path) {
+    if rustix::process::geteuid().is_root() {
+        let owner = format!("{SERVER_USER}:{SERVER_USER}");
+        assert!(Command::new("chown").arg(owner).arg(directory).status().unwrap().success());
     }
 }

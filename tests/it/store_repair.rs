@@ -60,7 +60,10 @@ async fn a_loss_of_unknown_session_keeps_the_store_read_only_until_repaired() {
         let store = open(&sim);
         assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}");
         let refused = append(&store, &key("other"), batch([event("{}")])).await.unwrap_err();
-        assert!(refused.to_string().contains("repair --store --accept-loss"), "{what}: {refused}");
+        assert!(
+            refused.to_string().contains("repair --whole-store --accept-loss"),
+            "{what}: {refused}"
+        );
         let looked = store.repair_store(false).await.unwrap();
         assert!(!looked.accepted && !looked.unnamed.is_empty(), "{what}");
         assert!(matches!(store.health(), Health::ReadOnly(_)), "{what}: looked only");

@@ -148,16 +148,16 @@ pub(crate) struct VerifyArgs {
 Examples:
   sessionlog repair run-7
   sessionlog repair run-7 --accept-loss
-  sessionlog repair --store --accept-loss
+  sessionlog repair --whole-store --accept-loss
 Without --accept-loss nothing is changed; exit code 3 means that something is damaged. Accepted loss
 stays a gap permanently; the damaged bytes are first copied to quarantine/.")]
 pub(crate) struct RepairArgs {
     /// Session id, or a unique prefix of one
-    #[arg(value_name = "S", value_parser = parse_session_id, required_unless_present = "store")]
+    #[arg(value_name = "S", value_parser = parse_session_id, required_unless_present = "whole_store")]
     pub(crate) session: Option<SessionId>,
     /// Repair damage that belongs to no session and makes the whole store read-only
     #[arg(long, conflicts_with = "session")]
-    pub(crate) store: bool,
+    pub(crate) whole_store: bool,
     /// Accept the loss: record it, and allow appends after it
     #[arg(long)]
     pub(crate) accept_loss: bool,

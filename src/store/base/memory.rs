@@ -12,8 +12,8 @@ use tokio::sync::broadcast;
 
 use super::{
     AbsentName, Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability,
-    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowQuery, RowStage,
-    RowWrite, SessionRow, StoredFrame, WriteOutcome,
+    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowStage, RowWrite,
+    SessionQuery, SessionRow, StoredFrame, WriteOutcome,
 };
 use crate::{
     env::{Clock, clock::SystemClock, sync::Mutex},
@@ -40,15 +40,15 @@ pub enum Trouble {
 }
 
 /// Decides what happens to the next statement of a kind.
-type Plan = Box<dyn FnMut(&'static str) -> Option<Trouble> + Send>;
+type TroublePlan = Box<dyn FnMut(&'static str) -> Option<Trouble> + Send>;
 
 /// A database in memory that nodes of one process share.
 #[derive(Clone)]
-pub struct MemoryBase(Arc<Shared>);
+pub struct MemoryBase(Arc<SharedTables>);
 
-struct Shared {
+struct SharedTables {
     tables: Mutex<Tables>,
-    plan: Mutex<Option<Plan>>,
+    plan: Mutex<Option<TroublePlan>>,
     hints: broadcast::Sender<Hash16>,
     clock: SystemClock,
 }
@@ -75,7 +75,7 @@ impl Default for MemoryBase {
     fn default() -> Self {
         let hints = broadcast::channel(HINTS_MAX).0;
         let (tables, plan) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Shared { tables, plan, hints, clock: SystemClock::new() }))
+        Self(Arc::new(SharedTables { tables, plan, hints, clock: SystemClock::new() }))
     }
 }
 
@@ -194,16 +194,18 @@ impl Tables {
         SessionRow { removals: self.removals, moved_in: stored.moved_in, ..stored.row.clone() }
     }
 
-    fn select(&self, query: &RowQuery, limit: usize, now: i64) -> Vec<SessionRow> {
+    fn select(&self, query: &SessionQuery, limit: usize, now: i64) -> Vec<SessionRow> {
         let matches = |stored: &&StoredRow| {
             let row = &stored.row;
             let in_workspace =
                 |wanted: &Option<Hash16>| wanted.is_none() || row.workspace == *wanted;
             match query {
-                RowQuery::Names(names) => names.contains(&row.name),
-                RowQuery::Uids(uids) => uids.contains(&row.uid),
-                RowQuery::Children(uids) => row.parent.is_some_and(|up| uids.contains(&up)),
-                RowQuery::Page { scope, workspace, after, ascending } => {
+                SessionQuery::Names(names) => names.contains(&row.name),
+                SessionQuery::Uids(uids) => uids.contains(&row.uid),
+                SessionQuery::Children { parent, after } => {
+                    row.parent == Some(*parent) && after.is_none_or(|after| row.name > after)
+                }
+                SessionQuery::Page { scope, workspace, after, ascending } => {
                     let place = (row.created_at, row.name);
                     let is_after = |after| if *ascending { place > after } else { place < after };
                     row.scope == *scope
@@ -211,34 +213,34 @@ impl Tables {
                         && in_workspace(workspace)
                         && after.is_none_or(is_after)
                 }
-                RowQuery::Scope { scope, after } => {
+                SessionQuery::Scope { scope, after } => {
                     row.scope == *scope && after.is_none_or(|after| row.name > after)
                 }
-                RowQuery::Unfinished { scope, workspace } => {
+                SessionQuery::Unfinished { scope, workspace } => {
                     let alive = row.stage == RowStage::Alive && row.unfinished;
                     row.scope == *scope && alive && in_workspace(workspace)
                 }
-                RowQuery::Moved { seconds, after } => {
+                SessionQuery::Moved { seconds, after } => {
                     let from = slot(now.saturating_sub(
                         i64::try_from(*seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000),
                     ));
                     let place = (stored.moved_in, row.name);
                     stored.moved_in >= from && after.is_none_or(|after| place > after)
                 }
-                RowQuery::All { after } => after.is_none_or(|after| row.name > after),
+                SessionQuery::All { after } => after.is_none_or(|after| row.name > after),
             }
         };
         let mut found: Vec<&StoredRow> = self.rows.values().filter(matches).collect();
         match query {
-            RowQuery::Page { ascending: true, .. } => {
+            SessionQuery::Page { ascending: true, .. } => {
                 found.sort_by_key(|stored| (stored.row.created_at, stored.row.name));
             }
-            RowQuery::Page { .. } => found
+            SessionQuery::Page { .. } => found
                 .sort_by_key(|stored| std::cmp::Reverse((stored.row.created_at, stored.row.name))),
-            RowQuery::Unfinished { .. } => {
+            SessionQuery::Unfinished { .. } => {
                 found.sort_by_key(|stored| std::cmp::Reverse(stored.row.updated_at));
             }
-            RowQuery::Moved { .. } => {
+            SessionQuery::Moved { .. } => {
                 found.sort_by_key(|stored| (stored.moved_in, stored.row.name));
             }
             _ => {}
@@ -278,14 +280,14 @@ impl Tables {
                 found.reverse();
                 found
             }
-            FrameQuery::Noted { from, frames } => {
+            FrameQuery::Noted { from, frames, bytes } => {
                 let noted = |one: &StoredFrame| {
                     let key = (uid, one.range.from, one.number);
                     one.number >= from && self.frames.get(&key).is_some_and(|frame| frame.noted)
                 };
-                all.filter(noted).take(frames).collect()
+                bounded(&mut all.filter(noted), frames, bytes)
             }
-            FrameQuery::All { from, frames, bytes } => {
+            FrameQuery::All { from, frames, bytes, .. } => {
                 bounded(&mut all.filter(|one| one.number >= from), frames, bytes)
             }
         }
@@ -318,7 +320,7 @@ impl Base for MemoryBase {
     fn create(&self, new: Arc<NewRow>) -> BaseFuture<'_, CreateOutcome> {
         async move {
             self.run("create", |tables, now| {
-                let NewRow { row, frames, names, key, parent } = &*new;
+                let NewRow { row, frames, names, key, counted, parent } = &*new;
                 let keyed = key.map(|key| (row.scope, key));
                 if tables.rows.contains_key(&row.name)
                     || keyed.is_some_and(|key| tables.names.contains_key(&key))
@@ -337,7 +339,7 @@ impl Base for MemoryBase {
                 tables.insert(row.uid, frames, names);
                 if let Some(key) = keyed {
                     let digest = Some(Bytes::copy_from_slice(&row.uid));
-                    let (position, at) = (Position::ZERO, row.created_at);
+                    let (position, at) = (Position::ZERO, *counted);
                     tables.names.insert(key, KnownName { position, events: 0, digest, at });
                 }
                 CreateOutcome::Done
@@ -374,7 +376,7 @@ impl Base for MemoryBase {
         .boxed()
     }
 
-    fn rows(&self, query: RowQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
+    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
         async move { self.run("rows", |tables, now| tables.select(&query, limit, now)) }.boxed()
     }
 
@@ -448,6 +450,12 @@ impl Base for MemoryBase {
     fn reclaim(&self, step: ReclaimStep) -> BaseFuture<'_, u64> {
         async move {
             self.run("reclaim", |tables, now| match step {
+                ReclaimStep::AwaitForks { name, uid } => {
+                    let ended = |one: &StoredRow| {
+                        one.row.uid == uid && one.row.stage >= RowStage::Discarded
+                    };
+                    u64::from(tables.rows.get(&name).is_some_and(ended))
+                }
                 ReclaimStep::Mark { name, uid, revision } => {
                     let stored = tables.rows.get_mut(&name);
                     let current =
@@ -459,6 +467,11 @@ impl Base for MemoryBase {
                     1
                 }
                 ReclaimStep::Delete { uid, rows } => {
+                    let ended = |one: &&StoredRow| one.row.uid == uid;
+                    let stage = tables.rows.values().find(ended).map(|one| one.row.stage);
+                    if stage.is_none_or(|stage| stage < RowStage::Discarded) {
+                        return 0;
+                    }
                     let frames: Vec<_> = tables
                         .frames
                         .keys()

@@ -148,6 +148,7 @@ pub(crate) struct KnownName {
     pub(crate) events: u32,
     /// Digest of a batch, `None` once an event of it was redacted; `uid` of a created session.
     pub(crate) digest: Option<Bytes>,
+    /// Count of time at which it was stored.
     pub(crate) at: Timestamp,
 }
 
@@ -159,7 +160,7 @@ pub(crate) struct AbsentName {
     pub(crate) hash: Hash16,
     /// Events from this position on do not count: the fork does not have them.
     pub(crate) below: Position,
-    /// An older name has expired.
+    /// A name stored before this count of time has expired.
     pub(crate) live_from: Timestamp,
 }
 
@@ -199,6 +200,8 @@ pub(crate) struct NewRow {
     pub(crate) names: Vec<(Hash16, KnownName)>,
     /// Hash of the key of the creation, kept under its scope.
     pub(crate) key: Option<Hash16>,
+    /// Count of time at which the key is stored.
+    pub(crate) counted: Timestamp,
     /// Name and `uid` of the parent of a fork, which must be alive.
     pub(crate) parent: Option<(Hash16, Hash16)>,
 }
@@ -225,11 +228,14 @@ pub(crate) struct ContentRemoval {
 
 /// Selection of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RowQuery {
+pub(crate) enum SessionQuery {
     Names(Vec<Hash16>),
     Uids(Vec<Hash16>),
-    /// Forks of these sessions.
-    Children(Vec<Hash16>),
+    /// Forks of a session, by name.
+    Children {
+        parent: Hash16,
+        after: Option<Hash16>,
+    },
     /// Living sessions of a scope, by time of creation and name, after a place.
     Page {
         scope: Hash16,
@@ -266,19 +272,23 @@ pub(crate) enum FrameQuery {
     /// Frames with events of a range, from its end backwards; returned in ascending order.
     Backward { range: Range, frames: usize, bytes: usize },
     /// Frames with notes, from the one with that number on.
-    Noted { from: Lsn, frames: usize },
-    /// All frames, from the one with that number on.
-    All { from: Lsn, frames: usize, bytes: usize },
+    Noted { from: Lsn, frames: usize, bytes: usize },
+    /// All frames, from the one with that number on; its first position is at least `first`.
+    All { from: Lsn, first: Position, frames: usize, bytes: usize },
 }
 
-/// Step of the removal of a session that nobody reads any more.
+/// Step of the removal of a session that is not read any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReclaimStep {
+    /// Waits for forks of a discarded or erased session that are being created; returns 1 if it is
+    /// one.
+    AwaitForks { name: Hash16, uid: Hash16 },
     /// Marks it, before its forks are looked for; waits for a fork that is being created.
     Mark { name: Hash16, uid: Hash16, revision: u64 },
-    /// Deletes up to `rows` frames and as many names; returns how many were deleted.
+    /// Deletes up to `rows` frames and as many names of a session that is not served any more;
+    /// returns how many there were: more than 0 until nothing is left.
     Delete { uid: Hash16, rows: usize },
-    /// Deletes the row of a marked session without forks; returns 1 if it is gone.
+    /// Deletes the row of a marked session without forks and frames; returns 1 if it is gone.
     Free { name: Hash16, uid: Hash16 },
     /// Deletes the key of an earlier creation of a scope, if it was stored at that time.
     Key { scope: Hash16, hash: Hash16, at: Timestamp },
@@ -359,7 +369,7 @@ pub(crate) trait Base: Send + Sync {
     fn remove_content(&self, removal: Arc<ContentRemoval>) -> BaseFuture<'_, Option<u64>>;
 
     /// Returns up to `limit` rows.
-    fn rows(&self, query: RowQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>>;
+    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>>;
 
     /// Returns row and frames of one snapshot; `None` for an unknown session.
     fn frames(

@@ -236,7 +236,7 @@ fn load_named_sessions(catalogue: &mut Catalogue, recovered: &RecoveredJournal) 
 fn loss_message(what: &str) -> String {
     format!(
         "acknowledged records are lost and name no session: {what}; keep a copy, then run \
-         `sessionlog repair --store --accept-loss`"
+         `sessionlog repair --whole-store --accept-loss`"
     )
 }
 

@@ -2,19 +2,19 @@
 //! at any node. A change is found by the time slot of its row, so none is missed if a hint is lost.
 //! It must not read a frame.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
+use std::{collections::HashMap, time::Duration};
+
+use super::{
+    feed::FeedState,
+    node::Node,
+    row::{Head, session_name},
+    store_error,
 };
-
-use tokio::sync::watch;
-
-use super::{node::Node, row::Head, row::session_name, store_error};
 use crate::{
-    env::{Clock, sync::Mutex},
+    env::Clock,
     store::{
         ChangedSession, ChangedSessions, ChangesSeen, StoreResult,
-        base::{Hash16, RowQuery},
+        base::{Hash16, SessionQuery},
         derived::WalkProgress,
     },
 };
@@ -29,74 +29,6 @@ const LONG_EVERY: Duration = Duration::from_secs(30);
 const SLOT_MICROS: i64 = 10_000_000;
 /// Rows read with one statement.
 const ROWS_MAX: usize = 500;
-
-/// Sessions that changed, in the order in which this node learned of it.
-pub(super) struct ChangeFeed {
-    state: Mutex<FeedState>,
-    watch: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct FeedState {
-    /// Number of this feed; 0 while nobody follows it.
-    epoch: u64,
-    number: u64,
-    queue: BTreeMap<u64, Hash16>,
-    queued: HashMap<Hash16, u64>,
-    /// Life and revision of recently changed sessions, as last seen.
-    seen: HashMap<Hash16, (Hash16, u64)>,
-    looked_at: Duration,
-    looked_long_at: Duration,
-}
-
-impl Default for ChangeFeed {
-    fn default() -> Self {
-        Self { state: Mutex::default(), watch: watch::channel(0).0 }
-    }
-}
-
-impl FeedState {
-    /// Queues a session, if it is in a state that was not seen.
-    fn see(&mut self, name: Hash16, state: (Hash16, u64)) -> bool {
-        let is_new = self.seen.insert(name, state).is_none_or(|before| before != state);
-        if is_new {
-            self.number += 1;
-            if let Some(before) = self.queued.insert(name, self.number) {
-                self.queue.remove(&before);
-            }
-            self.queue.insert(self.number, name);
-        }
-        is_new
-    }
-}
-
-impl ChangeFeed {
-    /// Records a change that this node committed.
-    pub(super) fn record(&self, head: &Head) {
-        let mut state = self.state.lock();
-        let is_new = state.epoch != 0 && state.see(head.row.name, (head.uid(), head.row.revision));
-        drop(state);
-        if is_new {
-            self.wake();
-        }
-    }
-
-    /// Wakes the follower.
-    pub(super) fn wake(&self) {
-        self.watch.send_modify(|count| *count += 1);
-    }
-
-    pub(super) fn watch(&self) -> watch::Receiver<u64> {
-        self.watch.subscribe()
-    }
-
-    /// Wakes the follower, if there is one, to look for changes whose hint was lost.
-    pub(super) fn poll(&self) {
-        if self.state.lock().epoch != 0 {
-            self.wake();
-        }
-    }
-}
 
 impl Node {
     /// Returns the sessions that changed since `since`, or the next part of a walk over all.
@@ -120,12 +52,10 @@ impl Node {
             WalkProgress::To(key) => Some(session_name(key)),
             WalkProgress::Ended => return self.list_queued(since, limit).await,
         };
-        let query = RowQuery::All { after };
+        let query = SessionQuery::All { after };
         let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
-        let heads: StoreResult<Vec<Head>> =
-            rows.into_iter().map(|row| Head::from_row(row, 0)).collect();
-        let heads = heads?;
-        after = heads.last().map(|head| head.row.name);
+        after = rows.last().map(|row| row.name);
+        let heads: Vec<Head> = rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
         let recent =
             self.status().now.0.div_euclid(SLOT_MICROS) - LONG_OVERLAP.as_secs() as i64 / 5;
         {
@@ -136,9 +66,11 @@ impl Node {
                 }
             }
         }
-        since.walked = match heads.last().filter(|_| after.is_some()) {
-            Some(last) => WalkProgress::To(last.key.clone()),
-            None => WalkProgress::Ended,
+        since.walked = match (heads.last(), after) {
+            (Some(last), _) => WalkProgress::To(last.key.clone()),
+            // All rows of the part are damaged: the next one begins where they end.
+            (None, Some(_)) => since.walked,
+            (None, None) => WalkProgress::Ended,
         };
         let sessions = heads.iter().map(changed_session).collect();
         Ok(ChangedSessions { sessions, since, more: true })
@@ -171,18 +103,17 @@ impl Node {
 
     /// Looks for sessions that other nodes changed.
     async fn look_for_changes(&self) -> StoreResult<()> {
-        let now = self.real.monotonic();
+        // A removal is confirmed after this look, so it must not be missed.
+        let (now, removals) = (self.real.monotonic(), *self.removals.borrow());
         let seconds = {
             let state = self.feed.state.lock();
-            let overlap = match now - state.looked_long_at >= LONG_EVERY {
-                true => LONG_OVERLAP,
-                false => OVERLAP,
-            };
+            let is_long = now - state.looked_long_at >= LONG_EVERY || state.removals != removals;
+            let overlap = if is_long { LONG_OVERLAP } else { OVERLAP };
             (now - state.looked_at + overlap).as_secs() + 1
         };
         let (mut after, mut found) = (None, Vec::new());
         loop {
-            let query = RowQuery::Moved { seconds, after };
+            let query = SessionQuery::Moved { seconds, after };
             let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break };
             after = Some((last.moved_in, last.name));
@@ -192,6 +123,12 @@ impl Node {
                 break;
             }
         }
+        let hinted: Vec<Hash16> = self.feed.state.lock().hinted.drain().collect();
+        for names in hinted.chunks(ROWS_MAX) {
+            let query = SessionQuery::Names(names.to_vec());
+            let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
+            found.extend(rows.into_iter().map(|row| (row.name, (row.uid, row.revision))));
+        }
         let mut state = self.feed.state.lock();
         for (name, seen) in &found {
             state.see(*name, *seen);
@@ -199,7 +136,7 @@ impl Node {
         // Others are not found again unless they change.
         let recent: HashMap<_, _> = found.into_iter().collect();
         state.seen.retain(|name, _| recent.contains_key(name));
-        state.looked_at = now;
+        (state.looked_at, state.removals) = (now, removals);
         if seconds >= LONG_OVERLAP.as_secs() {
             state.looked_long_at = now;
         }

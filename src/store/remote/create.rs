@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     node::Node,
-    plan::{Plan, PlanContext, PlannedRequest},
+    plan::{Plan, PlanContext, PlanOutcome},
     read::stored_read,
     row::{Head, new_row, scope_name, session_name, uid_of},
     store_error,
@@ -15,10 +15,10 @@ use crate::{
     log::{Entry, ForkParent},
     store::{
         AppendResult, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult,
-        base::{BaseError, CreateOutcome, Hash16, NewRow, ReclaimStep, RowQuery},
+        base::{BaseError, CreateOutcome, Hash16, NewRow, ReclaimStep, SessionQuery},
         rules::{
-            EarlierCreation, RequestFacts, WriteKind, WriteRequest, answer_repeated_creation,
-            check_first_ids, check_id_is_free, creation_record, mint_session_id, names::key_hash,
+            RequestFacts, WriteKind, WriteRequest, answer_repeated_creation, check_first_ids,
+            check_id_is_free, creation_record, mint_session_id, names::key_hash,
         },
     },
 };
@@ -87,7 +87,7 @@ impl Node {
             entropy: &*self.entropy,
         };
         let planned = plan.add(&mut request, RequestFacts::default(), &context)?;
-        let PlannedRequest::Framed(result) = planned else {
+        let PlanOutcome::Framed(result) = planned else {
             unreachable!("a creation writes its record");
         };
         let (write, mut after) = plan.finish();
@@ -99,19 +99,23 @@ impl Node {
             frames: write.frames,
             names: write.names,
             key: new.key.as_ref().map(|key| key_hash(key.as_str())),
+            counted: context.counted,
             parent: parent.map(|parent| (parent.row.name, parent.uid())),
         });
         let mut unsure = None;
         let outcome = loop {
             match self.base.create(Arc::clone(&created)).await {
-                Ok(CreateOutcome::Taken) if unsure.is_some() => {
+                // The first attempt may have made it.
+                Ok(refused @ (CreateOutcome::Taken | CreateOutcome::ParentMoved))
+                    if unsure.is_some() =>
+                {
                     let (first, number) = first.unwrap_or_default();
                     let stored = self.base.attempt(after.uid(), first, number).await;
                     let stored = stored.map_err(|error| unknown(error.to_string()))?;
                     break if stored.is_some() && stored == attempt {
                         CreateOutcome::Done
                     } else {
-                        CreateOutcome::Taken
+                        refused
                     };
                 }
                 Ok(outcome) => break outcome,
@@ -136,14 +140,11 @@ impl Node {
         let Some(found) = found.flatten() else { return Ok(None) };
         let checked = self.next_sequence();
         let uid = found.digest.as_deref().and_then(|uid| Hash16::try_from(uid).ok());
-        let query = RowQuery::Uids(uid.into_iter().collect());
+        let query = SessionQuery::Uids(uid.into_iter().collect());
         let row = self.base.rows(query, 1).await.map_err(store_error)?.pop();
         let head = row.map(|row| Head::from_row(row, checked)).transpose()?;
         let head = head.filter(|head| head.entry.create_key.is_some());
-        let live_from = self.keys_live_from();
-        let earlier =
-            head.as_ref().and_then(|head| EarlierCreation::from_key(Some(&head.entry), live_from));
-        if let Some(EarlierCreation::Repeated) = earlier {
+        if head.is_some() && found.at >= self.keys_live_from() {
             return Ok(head);
         }
         let step = ReclaimStep::Key { scope, hash, at: found.at };

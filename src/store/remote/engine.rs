@@ -6,7 +6,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::watch;
 
 use super::{
-    lanes::Answer,
+    lane::WriteAnswer,
     node::{Node, RemoteOptions},
 };
 use crate::{
@@ -44,7 +44,7 @@ impl RemoteStore {
     /// Connects a node to a base in memory.
     ///
     /// # Errors
-    /// Troubles that the base was told to make.
+    /// Errors that the base was set to return.
     #[cfg(feature = "tests")]
     pub async fn open_memory(
         base: &super::MemoryBase,
@@ -97,8 +97,8 @@ impl RemoteStore {
         request: WriteRequest,
     ) -> StoreResult<(SessionInfo, Option<SessionLease>)> {
         match self.0.submit(key, request, true).await? {
-            Answer::Done { info: Some(info), lease, .. } => Ok((*info, lease)),
-            Answer::Done { .. } | Answer::Batch(..) | Answer::Events(..) => {
+            WriteAnswer::Done { info: Some(info), lease, .. } => Ok((*info, lease)),
+            WriteAnswer::Done { .. } | WriteAnswer::Batch(..) | WriteAnswer::Events(..) => {
                 Ok((self.0.fetch_visible(key).await?.info(), None))
             }
         }
@@ -127,7 +127,7 @@ impl Maintain for RemoteStore {
 
 impl Derived for RemoteStore {
     fn list_derived(&self) -> StoreResult<Vec<DerivedFile>> {
-        Ok(self.0.shelf.list())
+        Ok(self.0.files.list())
     }
 
     fn put_derived<'a>(
@@ -140,12 +140,13 @@ impl Derived for RemoteStore {
     }
 
     fn open_derived(&self, name: DerivedName) -> StoreResult<Arc<dyn Mapped>> {
-        self.0.shelf.open(name)
+        self.0.check_open()?;
+        self.0.files.open(name)
     }
 
     fn drop_derived(&self, name: DerivedName) -> StoreFuture<'_, ()> {
         async move {
-            self.0.shelf.remove(name);
+            self.0.files.remove(name);
             Ok(())
         }
         .boxed()
@@ -186,9 +187,11 @@ impl Store for RemoteStore {
             let mut request = self.prepare(WriteKind::Append, batch);
             self.0.find_minted_ids(key, &mut request).await?;
             match self.0.submit(key, request, false).await? {
-                Answer::Done { result, .. } => Ok(result),
-                Answer::Batch(known, batch) => self.0.answer_known_batch(key, &batch, &known).await,
-                Answer::Events(known, batch) => {
+                WriteAnswer::Done { result, .. } => Ok(result),
+                WriteAnswer::Batch(known, batch) => {
+                    self.0.answer_known_batch(key, &batch, &known).await
+                }
+                WriteAnswer::Events(known, batch) => {
                     self.0.answer_known_events(key, &batch, &known).await
                 }
             }

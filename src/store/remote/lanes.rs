@@ -1,11 +1,11 @@
 //! Lanes: each commits the changes of many sessions in one step of the base, one step at a time. A
-//! session belongs to one lane of a node. Requests that arrive while a step is under way are planned
-//! for the next one. It must not decide a request; `plan` does, with the rules.
+//! session belongs to one lane of a node. Requests that arrive during a step are planned for the
+//! next one. It must not decide a request; `plan` does, with the rules.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::HashMap,
     mem,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -14,33 +14,29 @@ use quick_cache::unsync::Cache;
 use tokio::sync::oneshot;
 
 use super::{
+    lane::{Heads, PendingWrite, RunningLane, WriteAnswer, request_bytes},
     node::Node,
-    plan::{Plan, PlanContext, PlannedRequest, batch_of_name, has_names},
+    plan::{Plan, PlanContext, PlanOutcome, batch_of_name, has_names},
     row::{Head, session_name, uid_of},
     store_error,
 };
 use crate::{
-    env::{Clock, sync::Mutex},
-    event::{Batch, Position, SessionKey},
-    log::KnownBatch,
+    env::Clock,
+    event::SessionKey,
     store::{
-        AppendResult, SessionInfo, SessionLease, StoreError, StoreResult,
-        base::{BaseError, Hash16, RowWrite, WriteOutcome},
+        AppendResult, StoreError, StoreResult,
+        base::{BaseError, Hash16, KnownName, RowWrite, WriteOutcome},
         rules::{RequestFacts, WriteKind, WriteRequest, names::key_hash},
     },
 };
 
-/// Lanes of a node.
-pub(super) const LANES: usize = 2;
-/// Maximum requests and bytes of bodies in one step.
-const STEP_REQUESTS_MAX: usize = 256;
-const STEP_BYTES_MAX: usize = 4 << 20;
 /// Maximum bytes of bodies that wait in a lane.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// Sessions whose rows a lane remembers.
 const HEADS_MAX: usize = 8_192;
 /// A lane waits for requests of those it just answered for at most this part of the last step.
 const TURN_PART: u32 = 8;
+const TURN_MAX: Duration = Duration::from_millis(1);
 /// Times that a session is found locked by another node before its change waits for the lock.
 const BUSY_MAX: u32 = 2;
 /// Time after which a commit without a known outcome is reported as such.
@@ -48,117 +44,10 @@ const UNSURE_MAX: Duration = Duration::from_secs(30);
 /// First and longest pause before a commit without a known outcome is sent again.
 const UNSURE_PAUSE: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
-/// Requests to sessions of one lane.
-#[derive(Default)]
-pub(super) struct Lane(Mutex<LaneQueue>);
-
-#[derive(Default)]
-struct LaneQueue {
-    waiting: VecDeque<PendingRequest>,
-    bytes: usize,
-    /// True while a task commits the requests of the lane.
-    running: bool,
-    /// Sessions that another node, or this one outside of the lane, changed.
-    moved: HashSet<Hash16>,
-    heads: Option<Heads>,
-}
-
-type Heads = Cache<Hash16, Head>;
-
-/// A request that waits for its answer.
-struct PendingRequest {
-    key: SessionKey,
-    name: Hash16,
-    request: WriteRequest,
-    wants_info: bool,
-    /// Sequence number at its arrival.
-    since: u64,
-    /// True if it must be planned on a row that is read after its arrival, and after a look at the
-    /// names that it gives.
-    fresh: bool,
-    /// Times that its session was locked by another node.
-    busy: u32,
-    reply: oneshot::Sender<StoreResult<Answer>>,
-}
-
-/// Answer to a request.
-pub(super) enum Answer {
-    Done {
-        result: AppendResult,
-        /// The session after the request, if it was wanted.
-        info: Option<Box<SessionInfo>>,
-        lease: Option<SessionLease>,
-        /// True if a frame was written.
-        wrote: bool,
-    },
-    /// The batch is known: the caller reads the stored events.
-    Batch(KnownBatch, Batch),
-    /// Events of the batch are known.
-    Events(Vec<Option<Position>>, Batch),
-}
-
 /// A change that is being committed, with the requests that it answers.
 struct Step {
     after: Head,
-    framed: Vec<(PendingRequest, AppendResult)>,
-}
-
-impl Lane {
-    /// Records that a session changed outside of the lane.
-    pub(super) fn mark_moved(&self, name: Hash16) {
-        self.0.lock().moved.insert(name);
-    }
-
-    /// Takes the requests of the next step; marks the lane as idle if there is none.
-    fn take(&self, heads: &mut Option<Heads>) -> Vec<PendingRequest> {
-        let mut queue = self.0.lock();
-        if let Some(heads) = heads {
-            queue.moved.drain().for_each(|name| drop(heads.remove(&name)));
-        }
-        let (mut taken, mut bytes) = (Vec::new(), 0);
-        while let Some(next) = queue.waiting.front() {
-            bytes += request_bytes(&next.request);
-            if taken.len() >= STEP_REQUESTS_MAX || !taken.is_empty() && bytes > STEP_BYTES_MAX {
-                break;
-            }
-            taken.extend(queue.waiting.pop_front());
-        }
-        queue.bytes -= taken.iter().map(|one| request_bytes(&one.request)).sum::<usize>();
-        if taken.is_empty() {
-            queue.running = false;
-            queue.heads = heads.take();
-        }
-        taken
-    }
-
-    /// Returns requests to the front of the queue, in their order.
-    fn put_back(&self, requests: Vec<PendingRequest>) {
-        let mut queue = self.0.lock();
-        queue.bytes += requests.iter().map(|one| request_bytes(&one.request)).sum::<usize>();
-        requests.into_iter().rev().for_each(|one| queue.waiting.push_front(one));
-    }
-
-    fn len(&self) -> usize {
-        self.0.lock().waiting.len()
-    }
-}
-
-/// Marks a lane as idle if its task ends by a panic.
-struct RunningLane<'a>(&'a Lane);
-
-impl Drop for RunningLane<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut queue = self.0.0.lock();
-            queue.running = false;
-            queue.waiting.clear();
-            queue.bytes = 0;
-        }
-    }
-}
-
-fn request_bytes(request: &WriteRequest) -> usize {
-    request.batch.events.iter().map(|event| event.body.len()).sum()
+    framed: Vec<(PendingWrite, AppendResult)>,
 }
 
 impl Node {
@@ -168,11 +57,11 @@ impl Node {
         key: &SessionKey,
         request: WriteRequest,
         wants_info: bool,
-    ) -> StoreResult<Answer> {
+    ) -> StoreResult<WriteAnswer> {
         self.check_writable()?;
         let name = session_name(key);
         let (reply, answer) = oneshot::channel();
-        let pending = PendingRequest {
+        let pending = PendingWrite {
             key: key.clone(),
             name,
             request,
@@ -183,7 +72,7 @@ impl Node {
             reply,
         };
         let lane = self.lane_index(name);
-        let starts = {
+        {
             let mut queue = self.lane(lane).0.lock();
             let bytes = request_bytes(&pending.request);
             if queue.bytes + bytes > WAITING_BYTES_MAX && !queue.waiting.is_empty() {
@@ -191,14 +80,19 @@ impl Node {
             }
             queue.bytes += bytes;
             queue.waiting.push_back(pending);
-            !mem::replace(&mut queue.running, true)
-        };
-        if starts {
-            // In a task of its own: it serves other callers, too, and this one may stop waiting.
-            tokio::spawn(Arc::clone(self).run_lane(lane));
         }
+        self.start_lane(lane);
         let lost = || StoreError::OutcomeUnknown { reason: "the store was closed".to_owned() };
         answer.await.map_err(|_| lost())?
+    }
+
+    /// Starts the task of a lane, unless it runs or has no request. A task of its own, because it
+    /// serves all callers, and any of them may stop waiting.
+    fn start_lane(self: &Arc<Self>, index: usize) {
+        let mut queue = self.lane(index).0.lock();
+        if !queue.waiting.is_empty() && !mem::replace(&mut queue.running, true) {
+            tokio::spawn(Arc::clone(self).run_lane(index));
+        }
     }
 
     async fn run_lane(self: Arc<Self>, index: usize) {
@@ -214,7 +108,7 @@ impl Node {
             let answered = count - later.len();
             lane.put_back(later);
             let took = self.real.monotonic() - began;
-            let until = self.real.monotonic() + took / TURN_PART;
+            let until = self.real.monotonic() + (took / TURN_PART).min(TURN_MAX);
             while lane.len() < answered && self.real.monotonic() < until {
                 tokio::task::yield_now().await;
             }
@@ -225,24 +119,42 @@ impl Node {
     /// Plans and commits requests; returns those to be planned again.
     async fn run_step(
         self: &Arc<Self>,
-        heads: &mut Heads,
-        requests: Vec<PendingRequest>,
-    ) -> Vec<PendingRequest> {
-        let mut sessions: IndexMap<Hash16, Vec<PendingRequest>> = IndexMap::new();
+        remembered: &mut Heads,
+        requests: Vec<PendingWrite>,
+    ) -> Vec<PendingWrite> {
+        let mut sessions: IndexMap<Hash16, Vec<PendingWrite>> = IndexMap::new();
+        // The rows of this step: a remembered one may be evicted at any time.
+        let mut heads: HashMap<Hash16, Head> = HashMap::new();
         for pending in requests {
             if pending.fresh {
-                heads.remove(&pending.name);
+                remembered.remove(&pending.name);
             }
             sessions.entry(pending.name).or_default().push(pending);
         }
+        let known = sessions.keys().filter_map(|name| Some((*name, remembered.get(name)?.clone())));
+        heads.extend(known);
         let missing: Vec<Hash16> =
-            sessions.keys().filter(|name| heads.get(*name).is_none()).copied().collect();
-        if let Err(error) = self.load_heads(heads, missing).await {
-            sessions.into_values().flatten().for_each(|one| one.answer(Err(copy_error(&error))));
-            return Vec::new();
+            sessions.keys().filter(|name| !heads.contains_key(*name)).copied().collect();
+        let mut damaged = HashMap::new();
+        if !missing.is_empty() {
+            match self.fetch_rows(missing).await {
+                Ok(found) => {
+                    for (name, found) in found {
+                        match found {
+                            Ok(head) => drop(heads.insert(name, head)),
+                            Err(error) => drop(damaged.insert(name, error)),
+                        }
+                    }
+                }
+                Err(error) => {
+                    let all = sessions.into_values().flatten();
+                    all.for_each(|one| one.answer(Err(copy_error(&error))));
+                    return Vec::new();
+                }
+            }
         }
         let (mut names, mut refused) = (HashMap::new(), None);
-        match self.look_up_names(heads, &sessions).await {
+        match self.look_up_names(&heads, &sessions).await {
             Ok(found) => names = found,
             Err(error) => refused = Some(error),
         }
@@ -253,14 +165,15 @@ impl Node {
         };
         let (mut steps, mut writes, mut later) = (Vec::new(), Vec::new(), Vec::new());
         for (name, requests) in sessions {
-            let Some(head) = heads.get(&name).cloned() else {
+            let Some(head) = heads.remove(&name) else {
                 for one in requests {
                     let session = one.key.session.clone();
-                    one.answer(Err(StoreError::SessionNotFound { session }));
+                    let unknown = || StoreError::SessionNotFound { session };
+                    one.answer(Err(damaged.get(&name).map_or_else(unknown, copy_error)));
                 }
                 continue;
             };
-            let (mut plan, mut framed) = (Plan::new(head), Vec::new());
+            let (mut plan, mut framed) = (Plan::new(head.clone()), Vec::new());
             for mut pending in requests {
                 if let (true, Some(error)) = (pending.fresh, &refused) {
                     pending.answer(Err(copy_error(error)));
@@ -279,13 +192,13 @@ impl Node {
                 }
                 let is_first = plan.is_empty();
                 let planned = plan.add(&mut pending.request, facts, &context);
-                if let Ok(PlannedRequest::Framed(result)) = planned {
+                if let Ok(PlanOutcome::Framed(result)) = planned {
                     framed.push((pending, result));
                     continue;
                 }
                 let needs_names = has_names(&pending.request) && !pending.fresh;
                 let is_fresh = plan.head.checked > pending.since && !needs_names;
-                if !is_first || !is_fresh || matches!(planned, Ok(PlannedRequest::Later)) {
+                if !is_first || !is_fresh || matches!(planned, Ok(PlanOutcome::Later)) {
                     // It may rest on a row that is out of date, or on a frame that may fail.
                     pending.fresh = true;
                     later.push(pending);
@@ -293,33 +206,23 @@ impl Node {
                 }
                 pending.answer_planned(planned, &plan.head);
             }
+            remembered.insert(name, head);
             if !plan.is_empty() {
                 let (write, after) = plan.finish();
                 writes.push(write);
                 steps.push(Step { after, framed });
             }
         }
-        later.extend(self.commit_steps(heads, steps, writes).await);
+        later.extend(self.commit_steps(remembered, steps, writes).await);
         later
-    }
-
-    /// Reads the rows of sessions that the lane does not know.
-    async fn load_heads(&self, heads: &mut Heads, names: Vec<Hash16>) -> StoreResult<()> {
-        if names.is_empty() {
-            return Ok(());
-        }
-        for head in self.fetch_heads(names).await? {
-            heads.insert(head.row.name, head);
-        }
-        Ok(())
     }
 
     /// Looks up the names that requests give, where they must be looked at.
     async fn look_up_names(
         &self,
-        heads: &Heads,
-        sessions: &IndexMap<Hash16, Vec<PendingRequest>>,
-    ) -> StoreResult<HashMap<(Hash16, Hash16), crate::store::base::KnownName>> {
+        heads: &HashMap<Hash16, Head>,
+        sessions: &IndexMap<Hash16, Vec<PendingWrite>>,
+    ) -> StoreResult<HashMap<(Hash16, Hash16), KnownName>> {
         let mut wanted = Vec::new();
         for (name, requests) in sessions {
             let Some(head) = heads.get(name) else { continue };
@@ -337,38 +240,41 @@ impl Node {
 
     /// Commits planned changes and answers their requests; returns requests to be planned again.
     async fn commit_steps(
-        &self,
+        self: &Arc<Self>,
         heads: &mut Heads,
         steps: Vec<Step>,
         writes: Vec<RowWrite>,
-    ) -> Vec<PendingRequest> {
-        let mut later = Vec::new();
-        if steps.is_empty() {
-            return later;
-        }
+    ) -> Vec<PendingWrite> {
         let checked = self.next_sequence();
         let is_locked = |step: &Step| step.framed.iter().any(|(one, _)| one.busy > BUSY_MAX);
-        let (mut together, mut alone) = (Vec::new(), Vec::new());
+        let (mut together, mut parts) = (Vec::new(), Vec::new());
         for (step, write) in steps.into_iter().zip(writes) {
-            let part = if is_locked(&step) { &mut alone } else { &mut together };
-            part.push((step, write));
+            if is_locked(&step) {
+                // The lane does not wait for the lock.
+                heads.remove(&step.after.row.name);
+                tokio::spawn(Arc::clone(self).commit_locked(step, write));
+            } else if write.touches.is_empty() {
+                together.push((step, write));
+            } else {
+                parts.push(vec![(step, write)]);
+            }
         }
-        let mut parts = vec![(together, false)];
-        parts.extend(alone.into_iter().map(|one| (vec![one], true)));
-        while let Some((part, waits)) = parts.pop() {
+        parts.push(together);
+        let mut later = Vec::new();
+        while let Some(part) = parts.pop() {
             if part.is_empty() {
                 continue;
             }
             let writes: Arc<[RowWrite]> = part.iter().map(|(_, write)| write.clone()).collect();
-            match self.commit_surely(Arc::clone(&writes), waits).await {
+            match self.commit_surely(writes, false).await {
                 Ok(outcomes) => {
                     for ((step, _), outcome) in part.into_iter().zip(outcomes) {
-                        later.extend(self.end_step(heads, step, outcome, checked));
+                        later.extend(self.end_step(Some(heads), step, outcome, checked));
                     }
                 }
                 // One of them may be the reason.
                 Err(BaseError::Failed(_)) if part.len() > 1 => {
-                    parts.extend(part.into_iter().map(|one| (vec![one], waits)));
+                    parts.extend(part.into_iter().map(|one| vec![one]));
                 }
                 Err(error) => {
                     let error = store_error(error);
@@ -382,14 +288,35 @@ impl Node {
         later
     }
 
+    /// Commits the change of a session that another node holds, outside of its lane.
+    async fn commit_locked(self: Arc<Self>, step: Step, write: RowWrite) {
+        let (name, checked) = (step.after.row.name, self.next_sequence());
+        let outcome = self.commit_surely(Arc::new([write]), true).await;
+        let lane = self.lane_index(name);
+        self.lane(lane).mark_moved(name);
+        match outcome {
+            Ok(outcomes) => {
+                let outcome = outcomes.first().copied().unwrap_or(WriteOutcome::Moved);
+                let again = self.end_step(None, step, outcome, checked);
+                self.lane(lane).put_back(again);
+                self.start_lane(lane);
+            }
+            Err(error) => {
+                let error = store_error(error);
+                let requests = step.framed.into_iter();
+                requests.for_each(|(one, _)| one.answer(Err(copy_error(&error))));
+            }
+        }
+    }
+
     /// Answers the requests of a change that was committed, or returns them to be planned again.
     fn end_step(
         &self,
-        heads: &mut Heads,
+        heads: Option<&mut Heads>,
         step: Step,
         outcome: WriteOutcome,
         checked: u64,
-    ) -> Vec<PendingRequest> {
+    ) -> Vec<PendingWrite> {
         let Step { mut after, framed } = step;
         let name = after.row.name;
         if outcome == WriteOutcome::Done {
@@ -399,10 +326,12 @@ impl Node {
             for (pending, result) in framed {
                 pending.answer_done(result, &after, true);
             }
-            heads.insert(name, after);
+            if let Some(heads) = heads {
+                heads.insert(name, after);
+            }
             return Vec::new();
         }
-        if outcome != WriteOutcome::Busy {
+        if let Some(heads) = heads.filter(|_| outcome != WriteOutcome::Busy) {
             heads.remove(&name);
         }
         let again = framed.into_iter().map(|(mut pending, result)| {
@@ -421,7 +350,7 @@ impl Node {
         writes: Arc<[RowWrite]>,
         waits: bool,
     ) -> Result<Vec<WriteOutcome>, BaseError> {
-        let until = self.real.monotonic() + UNSURE_MAX;
+        let mut until = None;
         let [mut pause, longest] = UNSURE_PAUSE;
         let mut unsure = None;
         loop {
@@ -440,8 +369,9 @@ impl Node {
                 Err(error) if unsure.is_none() => return Err(error),
                 Err(_) => {}
             }
-            self.unsure_commits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            if self.real.monotonic() >= until || self.is_closed() {
+            self.unsure_commits.fetch_add(1, Ordering::Relaxed);
+            let now = self.real.monotonic();
+            if now >= *until.get_or_insert(now + UNSURE_MAX) || self.is_closed() {
                 return Err(unsure.unwrap_or_else(|| BaseError::Unsure("it was closed".into())));
             }
             tokio::time::sleep(pause).await;
@@ -472,38 +402,6 @@ impl Node {
     }
 }
 
-impl PendingRequest {
-    fn answer(self, answer: StoreResult<Answer>) {
-        // The caller may have stopped waiting.
-        let _ = self.reply.send(answer);
-    }
-
-    fn answer_done(self, result: AppendResult, head: &Head, wrote: bool) {
-        let info = self.wants_info.then(|| Box::new(head.info()));
-        let lease = self.request.lease;
-        self.answer(Ok(Answer::Done { result, info, lease, wrote }));
-    }
-
-    /// Answers a request that writes nothing.
-    fn answer_planned(self, planned: StoreResult<PlannedRequest>, head: &Head) {
-        match planned {
-            Ok(PlannedRequest::Unchanged(result)) => self.answer_done(result, head, false),
-            Ok(PlannedRequest::Batch(known)) => {
-                let batch = self.request.batch;
-                let _ = self.reply.send(Ok(Answer::Batch(known, batch)));
-            }
-            Ok(PlannedRequest::Events(known)) => {
-                let batch = self.request.batch;
-                let _ = self.reply.send(Ok(Answer::Events(known, batch)));
-            }
-            Err(error) => self.answer(Err(error)),
-            Ok(PlannedRequest::Framed(_) | PlannedRequest::Later) => {
-                unreachable!("a planned frame is answered with its commit")
-            }
-        }
-    }
-}
-
 /// Returns the names that a request gives, of its session and of the ones that a fork reads from.
 fn names_of(request: &WriteRequest, head: &Head) -> Vec<(Hash16, Hash16)> {
     let own = head.uid();
@@ -517,9 +415,9 @@ fn names_of(request: &WriteRequest, head: &Head) -> Vec<(Hash16, Hash16)> {
 
 /// Returns the known names of a request; `None` if one is newer than the row.
 fn facts_of(
-    pending: &PendingRequest,
+    pending: &PendingWrite,
     head: &Head,
-    known: &HashMap<(Hash16, Hash16), crate::store::base::KnownName>,
+    known: &HashMap<(Hash16, Hash16), KnownName>,
     context: &PlanContext<'_>,
 ) -> Option<RequestFacts> {
     let (request, own) = (&pending.request, head.uid());

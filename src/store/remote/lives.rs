@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::{
-    lanes::Answer,
+    lane::WriteAnswer,
     node::Node,
     row::{Head, scope_name, tenant_name, workspace_name},
     store_error,
@@ -15,7 +15,7 @@ use crate::{
     store::{
         ExpiringSession, Listing, ListingOrder, ListingPage, ListingPageBuilder, SessionInfo,
         StoreResult, SweepResult, TenantUsage,
-        base::{ReclaimStep, RowQuery, RowWrite, WriteOutcome},
+        base::{ReclaimStep, RowWrite, SessionQuery, WriteOutcome},
         lifetime::micros,
         rules::{LifetimeStep, WriteKind, WriteRequest},
     },
@@ -118,7 +118,7 @@ impl Node {
         let (mut limit, scope) = (PAGE_ROWS[0], scope_name(scope));
         let mut same: Vec<Head> = Vec::new();
         loop {
-            let query = RowQuery::Page { scope, workspace, after: place, ascending };
+            let query = SessionQuery::Page { scope, workspace, after: place, ascending };
             let rows = self.base.rows(query, limit).await.map_err(store_error)?;
             let is_last = rows.len() < limit;
             place = rows.last().map(|row| (row.created_at, row.name));
@@ -132,7 +132,7 @@ impl Node {
                 if !ascending && listing.created_from.is_some_and(|from| created_at < from) {
                     return Ok(page.into_page());
                 }
-                same.push(Head::from_row(row, 0)?);
+                same.extend(Head::read_row(row, 0));
             }
             if is_last {
                 examine(&mut page, listing, &mut same);
@@ -151,15 +151,14 @@ impl Node {
         limit: usize,
     ) -> StoreResult<Vec<SessionInfo>> {
         self.check_open()?;
-        let query = RowQuery::Unfinished {
+        let query = SessionQuery::Unfinished {
             scope: scope_name(scope),
             workspace: workspace.map(workspace_name),
         };
         // Some more, for those of one microsecond.
         let rows = self.base.rows(query, limit.saturating_add(64)).await.map_err(store_error)?;
-        let heads: StoreResult<Vec<Head>> =
-            rows.into_iter().map(|row| Head::from_row(row, 0)).collect();
-        let mut heads = heads?;
+        let mut heads: Vec<Head> =
+            rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
         heads.retain(|head| head.entry.is_unfinished(workspace));
         heads.sort_by(|a, b| {
             let [a, b] = [a, b].map(|head| (head.row.updated_at, &head.key.session));
@@ -178,12 +177,12 @@ impl Node {
         let age = self.clock.now().0.saturating_sub(since.0).max(0);
         let seconds = (age as u64).div_ceil(1_000_000).saturating_add(SKEW_SECONDS);
         while found.len() < limit {
-            let query = RowQuery::Moved { seconds, after };
+            let query = SessionQuery::Moved { seconds, after };
             let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break };
             after = Some((last.moved_in, last.name));
             for row in rows {
-                let head = Head::from_row(row, 0)?;
+                let Some(head) = Head::read_row(row, 0) else { continue };
                 if head.entry.has_events_to_mark(since) && found.len() < limit {
                     found.push(head.key);
                 }
@@ -262,7 +261,7 @@ impl Node {
                 let request =
                     WriteRequest::new(WriteKind::Expire, Batch::default(), now, &*self.entropy);
                 let answer = self.submit(&head.key, request, false).await?;
-                let wrote = matches!(answer, Answer::Done { wrote: true, .. });
+                let wrote = matches!(answer, WriteAnswer::Done { wrote: true, .. });
                 swept.expired.extend(wrote.then(|| head.key.clone()));
             }
             Some(LifetimeStep::GiveUp | LifetimeStep::Reclaim) => {
@@ -294,7 +293,7 @@ impl Node {
             }
         }
         self.delete_frames(head).await?;
-        self.shelf.drop_session(head.hash, None);
+        self.files.withdraw_session(head.hash, None);
         let gone = self.base.reclaim(ReclaimStep::Free { name, uid }).await;
         self.base.hint(vec![name]);
         Ok(gone.map_err(store_error)? > 0)
@@ -312,7 +311,13 @@ impl Node {
 
     /// Deletes the frames of a discarded session, unless forks read from it.
     pub(super) async fn free_discarded(&self, head: &Head) -> StoreResult<()> {
-        if self.needed_forks(head.uid()).await?.is_empty() {
+        if !head.entry.stage.is_discarded() {
+            return Ok(());
+        }
+        // A fork that was being created when it was discarded is there after this.
+        let step = ReclaimStep::AwaitForks { name: head.row.name, uid: head.uid() };
+        let ended = self.base.reclaim(step).await.map_err(store_error)? > 0;
+        if ended && self.needed_forks(head.uid()).await?.is_empty() {
             self.delete_frames(head).await?;
         }
         Ok(())

@@ -2,14 +2,18 @@
 //! of every engine on the row of a session, and changes the row only if it still is what it was
 //! decided on. It must not keep anything that the base does not have, nor name a database.
 //!
-//! `row` reads and writes the row of a session, `plan` makes the change of a request, `lanes` commit
-//! changes of many requests together, `create`, `read`, `names`, `verify`, `lives` and `remove` are
-//! the verbs, `changes` and `shelf` serve the search, and `node` follows the other nodes.
+//! `row` reads and writes the row of a session, `plan` makes the change of a request, `lanes`
+//! commit those of many requests together, `create`, `read`, `names`, `verify`, `lives` and `remove`
+//! are the verbs, `changes` and `derive` serve the search, and `node` follows the other nodes.
 
 mod changes;
 mod create;
+mod derive;
 mod engine;
+mod feed;
+mod files;
 mod hub;
+mod lane;
 mod lanes;
 mod lives;
 mod names;
@@ -18,7 +22,6 @@ mod plan;
 mod read;
 mod remove;
 mod row;
-mod shelf;
 mod verify;
 
 pub use engine::RemoteStore;

@@ -3,7 +3,7 @@
 
 use super::{
     node::Node,
-    read::{WrittenPart, decode_frame},
+    read::{PartByWriter, decode_frame},
     row::{Head, uid_of},
     store_error,
 };
@@ -46,7 +46,7 @@ impl Node {
     async fn find_minted(
         &self,
         head: &Head,
-        parts: &[WrittenPart],
+        parts: &[PartByWriter],
         id: &EventId,
     ) -> StoreResult<Option<(SessionHash, Position)>> {
         let Some(millis) = minted_millis(id) else { return Ok(None) };
@@ -86,7 +86,7 @@ impl Node {
 
     /// Returns the first position of a part whose event was processed at or after a time, else the
     /// end of the part. Times of the events of a session never fall.
-    async fn first_at(&self, part: &WrittenPart, time: Timestamp) -> StoreResult<Position> {
+    async fn first_at(&self, part: &PartByWriter, time: Timestamp) -> StoreResult<Position> {
         let (mut low, mut high) = (part.range.from, part.range.to);
         while low < high {
             let middle = Position(low.0 + (high.0 - low.0) / 2);

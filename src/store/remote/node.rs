@@ -1,26 +1,33 @@
-//! A node: one process of several that serve a store. It reports to the base that it is alive, takes
-//! over the count of time, learns of changes and removals at other nodes, and serves nothing while
-//! it cannot. It must not decide a request.
+//! A node: one process of several that serve a store. It reports to the base that it is alive,
+//! takes over the count of time, learns of changes and removals at other nodes, and serves nothing
+//! while it cannot. It must not decide a request.
 
 use std::{
     collections::HashMap,
     sync::{
-        Arc,
+        Arc, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use quick_cache::sync::Cache;
-use tokio::sync::{Notify, broadcast::error::RecvError, watch};
+use tokio::{
+    sync::{
+        Notify,
+        broadcast::{self, error::RecvError},
+        watch,
+    },
+    time::MissedTickBehavior,
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    changes::ChangeFeed,
+    feed::ChangeFeed,
+    files::NodeFiles,
     hub::Hub,
-    lanes::{LANES, Lane},
+    lane::Lane,
     row::{Ancestor, Head, session_name, uid_of},
-    shelf::Shelf,
     store_error,
 };
 use crate::{
@@ -29,12 +36,14 @@ use crate::{
     log::{ChainValue, Entry},
     store::{
         Health, Lifetimes, StoreError, StoreResult,
-        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, RowQuery},
+        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, SessionQuery, SessionRow},
         lifetime::{LifetimeClock, LifetimeClockState},
         rules::LifetimeStep,
     },
 };
 
+/// Number of lanes.
+const LANES: usize = 2;
 /// Interval of reports to the base.
 const BEAT_EVERY: Duration = Duration::from_secs(2);
 /// Interval at which followed sessions are looked at: a hint may be lost.
@@ -75,18 +84,23 @@ pub(super) struct Node {
     lanes: [Lane; LANES],
     ancestors: Cache<Hash16, Arc<[Ancestor]>>,
     /// Last acknowledged revision and tail of sessions.
-    acknowledged: Cache<Hash16, (Hash16, u64, Position)>,
+    acknowledged: Cache<Hash16, Acknowledged>,
     pub(super) hub: Hub,
     pub(super) feed: ChangeFeed,
-    pub(super) shelf: Shelf,
+    pub(super) files: NodeFiles,
     pub(super) removals: watch::Sender<u64>,
-    /// Number of removals up to which the shelf has nothing removed.
+    /// Number of removals up to which the derived files have nothing removed.
     cleared: AtomicU64,
     /// Number of removals that the follower confirmed; meaningful once there is one.
     followed: AtomicU64,
     has_follower: AtomicBool,
+    /// True from a long silence until the node has let go of what was removed meanwhile.
+    lags: AtomicBool,
     status: Mutex<NodeStatus>,
+    /// Asks for a report.
     wake: Arc<Notify>,
+    /// Asks for a look at removals.
+    look: Arc<Notify>,
     stop: CancellationToken,
     pub(super) unsure_commits: AtomicU64,
     /// Sessions that were found at an earlier state than was acknowledged.
@@ -94,6 +108,9 @@ pub(super) struct Node {
     /// Progress of the sweep.
     pub(super) swept_to: Mutex<Option<Hash16>>,
 }
+
+/// `uid`, revision and tail of a session as last acknowledged.
+type Acknowledged = (Hash16, u64, Position);
 
 /// Result of the last reports to the base.
 #[derive(Clone, Debug)]
@@ -148,13 +165,15 @@ impl Node {
             acknowledged: Cache::new(REMEMBERED_MAX),
             hub: Hub::default(),
             feed: ChangeFeed::default(),
-            shelf: Shelf::default(),
+            files: NodeFiles::default(),
             removals: watch::channel(removals).0,
             cleared: AtomicU64::new(removals),
             followed: AtomicU64::new(removals),
             has_follower: AtomicBool::new(false),
+            lags: AtomicBool::new(false),
             status: Mutex::new(crate::env::sync::Rank::LAST, status),
             wake: Arc::default(),
+            look: Arc::default(),
             stop: CancellationToken::new(),
             unsure_commits: AtomicU64::new(0),
             set_back: AtomicU64::new(0),
@@ -162,8 +181,9 @@ impl Node {
         });
         node.beat().await?;
         node.check_writable()?;
-        let task = follow(Arc::downgrade(&node), node.stop.clone(), Arc::clone(&node.wake), hints);
-        tokio::spawn(task);
+        let (weak, stop) = (Arc::downgrade(&node), node.stop.clone());
+        tokio::spawn(report(weak.clone(), stop.clone(), Arc::clone(&node.wake)));
+        tokio::spawn(follow(weak, stop, Arc::clone(&node.look), hints));
         Ok(node)
     }
 
@@ -194,10 +214,17 @@ impl Node {
             let reason = "the store is closed".to_owned();
             return Err(StoreError::ReadOnly { reason });
         }
-        match self.silence() {
-            None => Ok(()),
-            Some((_, reason)) => Err(StoreError::Unreachable { reason }),
+        if let Some((_, reason)) = self.silence() {
+            return Err(StoreError::Unreachable { reason });
         }
+        if self.lags.load(Ordering::Acquire) {
+            if self.confirmed_removals() < *self.removals.borrow() {
+                let reason = "the node lets go of what was removed while it was cut off".to_owned();
+                return Err(StoreError::Unreachable { reason });
+            }
+            self.lags.store(false, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Checks that the node may write.
@@ -251,9 +278,9 @@ impl Node {
         self.count.now(&*self.clock).plus_micros(self.ahead.load(Ordering::Acquire))
     }
 
-    /// Returns the time before which keys of batches and creations have expired.
+    /// Returns the count of time before which keys of batches and creations have expired.
     pub(super) fn keys_live_from(&self) -> Timestamp {
-        self.count.earliest_wall_time(&*self.clock, limits::BATCH_KEY_MICROS)
+        self.counted_time().plus_micros(-limits::BATCH_KEY_MICROS)
     }
 
     /// Returns true if a session is due to expire.
@@ -272,11 +299,15 @@ impl Node {
             about: about(&self.options),
             leaves: self.is_closed(),
         };
-        let sent = report.counted;
         match self.base.beat(report).await {
             Ok(status) => {
-                self.ahead.fetch_add((status.counted.0 - sent.0).max(0), Ordering::AcqRel);
+                // Measured now, not when the report was sent: reports may overlap.
+                let own = self.count.now(&*self.clock);
+                self.ahead.fetch_max(status.counted.0 - own.0, Ordering::AcqRel);
                 self.see_removals(status.removals);
+                if self.silence().is_some() {
+                    self.lags.store(true, Ordering::Release);
+                }
                 let last = status.clone();
                 *self.status.lock() = NodeStatus { last, at: began, error: None };
                 Ok(status)
@@ -296,7 +327,7 @@ impl Node {
             rises
         });
         if rises {
-            self.wake.notify_one();
+            self.look.notify_one();
         }
     }
 
@@ -327,9 +358,7 @@ impl Node {
     /// Removes what was derived from removed content.
     async fn clear_removed(&self) {
         let removals = *self.removals.borrow();
-        if self.cleared.load(Ordering::Acquire) < removals
-            && self.shelf.drop_outdated(self).await.is_ok()
-        {
+        if self.cleared.load(Ordering::Acquire) < removals && self.drop_outdated().await.is_ok() {
             self.cleared.fetch_max(removals, Ordering::AcqRel);
         }
     }
@@ -380,32 +409,50 @@ impl Node {
         self.record_commit(head);
     }
 
-    /// Reads sessions by their names.
-    pub(super) async fn fetch_heads(&self, names: Vec<Hash16>) -> StoreResult<Vec<Head>> {
+    /// Reads sessions by their names, each with the error of a damaged row.
+    pub(super) async fn fetch_rows(
+        &self,
+        names: Vec<Hash16>,
+    ) -> StoreResult<Vec<(Hash16, StoreResult<Head>)>> {
         let (checked, limit) = (self.next_sequence(), names.len());
-        let rows = self.base.rows(RowQuery::Names(names), limit).await.map_err(store_error)?;
+        // As of before the read: a commit meanwhile is not in it.
+        let before = names.iter().filter_map(|name| Some((*name, self.acknowledged.get(name)?)));
+        let before: HashMap<Hash16, Acknowledged> = before.collect();
+        let rows = self.base.rows(SessionQuery::Names(names), limit).await.map_err(store_error)?;
         let mut heads = Vec::with_capacity(rows.len());
         for row in rows {
             self.see_removals(row.removals);
-            self.check_not_set_back(&row);
-            let mut head = Head::from_row(row, checked)?;
-            head.ancestors = self.ancestors_of(&head).await?;
-            heads.push(head);
+            self.check_not_set_back(&row, before.get(&row.name));
+            let name = row.name;
+            let head = match Head::from_row(row, checked) {
+                Ok(mut head) => {
+                    head.ancestors = self.ancestors_of(&head).await?;
+                    Ok(head)
+                }
+                Err(error) => Err(error),
+            };
+            heads.push((name, head));
         }
         Ok(heads)
     }
 
+    /// Reads sessions by their names; damaged rows are left out.
+    pub(super) async fn fetch_heads(&self, names: Vec<Hash16>) -> StoreResult<Vec<Head>> {
+        let rows = self.fetch_rows(names).await?;
+        Ok(rows.into_iter().filter_map(|(_, head)| head.ok()).collect())
+    }
+
     /// Reports a session that ends before what this node acknowledged: the base went back.
-    fn check_not_set_back(&self, row: &crate::store::base::SessionRow) {
-        let Some((uid, revision, tail)) = self.acknowledged.get(&row.name) else { return };
-        if uid == row.uid && row.revision < revision {
+    fn check_not_set_back(&self, row: &SessionRow, acknowledged: Option<&Acknowledged>) {
+        let Some((uid, revision, tail)) = acknowledged else { return };
+        if *uid == row.uid && row.revision < *revision {
             self.set_back.fetch_add(1, Ordering::Relaxed);
             self.acknowledged.insert(row.name, (row.uid, row.revision, row.tail));
             tracing::error!(
                 name = ?row.name,
                 acknowledged = tail.0,
                 found = row.tail.0,
-                "a session went back behind what was acknowledged: the database lost commits"
+                "a session is behind what was acknowledged: the database lost commits"
             );
         }
     }
@@ -416,8 +463,9 @@ impl Node {
     /// [`StoreError::SessionNotFound`].
     pub(super) async fn fetch_head(&self, key: &SessionKey) -> StoreResult<Head> {
         self.check_open()?;
-        let found = self.fetch_heads(vec![session_name(key)]).await?.pop();
-        found.ok_or_else(|| StoreError::SessionNotFound { session: key.session.clone() })
+        let found = self.fetch_rows(vec![session_name(key)]).await?.pop();
+        let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
+        found.map_or_else(|| Err(unknown()), |(_, head)| head)
     }
 
     /// Reads a session that is visible to readers.
@@ -438,7 +486,7 @@ impl Node {
         let (mut found, mut bound) = (Vec::new(), head.entry.base());
         let mut up = head.entry.parent(&head.key.scope);
         while let Some((key, hash)) = up {
-            let wanted = RowQuery::Uids(vec![uid_of(hash)]);
+            let wanted = SessionQuery::Uids(vec![uid_of(hash)]);
             let row = self.base.rows(wanted, 1).await.map_err(store_error)?.pop();
             let Some(row) = row else { break };
             let parent = Head::from_row(row, 0)?;
@@ -506,24 +554,38 @@ fn about(options: &RemoteOptions) -> String {
     format!("{} {}", env!("CARGO_PKG_VERSION"), seconds.join(" "))
 }
 
-/// Follows the base until the node is closed.
-async fn follow(
-    node: std::sync::Weak<Node>,
-    stop: CancellationToken,
-    wake: Arc<Notify>,
-    mut hints: tokio::sync::broadcast::Receiver<Hash16>,
-) {
+/// Reports to the base until the node is closed; nothing else delays a report.
+async fn report(node: Weak<Node>, stop: CancellationToken, wake: Arc<Notify>) {
     let mut beat = tokio::time::interval(BEAT_EVERY);
-    let mut poll = tokio::time::interval(POLL_EVERY);
-    for timer in [&mut beat, &mut poll] {
-        timer.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    }
+    beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
     beat.tick().await;
     loop {
-        let (mut beats, mut polled) = (false, Vec::new());
         tokio::select! {
             () = stop.cancelled() => return,
-            _ = beat.tick() => beats = true,
+            _ = beat.tick() => {}
+            () = wake.notified() => {}
+        }
+        let Some(node) = node.upgrade() else { return };
+        match node.beat().await {
+            Ok(_) => node.look.notify_one(),
+            Err(error) => tracing::warn!(%error, "the base did not take the node's report"),
+        }
+    }
+}
+
+/// Follows changes and removals at other nodes until the node is closed.
+async fn follow(
+    node: Weak<Node>,
+    stop: CancellationToken,
+    look: Arc<Notify>,
+    mut hints: broadcast::Receiver<Hash16>,
+) {
+    let mut poll = tokio::time::interval(POLL_EVERY);
+    poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let mut polled = Vec::new();
+        tokio::select! {
+            () = stop.cancelled() => return,
             _ = poll.tick() => {
                 let Some(node) = node.upgrade() else { return };
                 node.feed.poll();
@@ -532,31 +594,25 @@ async fn follow(
             hint = hints.recv() => {
                 let Some(node) = node.upgrade() else { return };
                 match hint {
-                    Ok(REMOVAL_HINT) => beats = true,
+                    Ok(REMOVAL_HINT) => node.wake.notify_one(),
                     Ok(name) => {
-                        node.feed.wake();
+                        node.feed.record_hint(name);
                         polled.extend(node.hub.is_followed(name).then_some(name));
                     }
                     Err(RecvError::Lagged(_)) => {
-                        node.feed.wake();
+                        node.feed.poll();
                         polled = node.hub.followed();
                     }
-                    Err(RecvError::Closed) => {}
+                    Err(RecvError::Closed) => return,
                 }
             }
-            () = wake.notified() => beats = true,
+            () = look.notified() => {}
         }
         let Some(node) = node.upgrade() else { return };
-        if beats {
-            let seen = node.beat().await;
-            if let Err(error) = &seen {
-                tracing::warn!(%error, "the base did not take the node's report");
-            }
-            let before = node.confirmed_removals();
-            node.clear_removed().await;
-            if node.confirmed_removals() != before {
-                let _ = node.beat().await;
-            }
+        let before = node.confirmed_removals();
+        node.clear_removed().await;
+        if node.confirmed_removals() != before {
+            node.wake.notify_one();
         }
         node.poll_followed(polled).await;
     }

@@ -39,13 +39,13 @@ pub(super) struct Plan {
 /// Times and randomness that a plan depends on.
 pub(super) struct PlanContext<'a> {
     pub(super) counted: Timestamp,
-    /// Batch keys stored before have expired.
+    /// Batch keys stored before this count of time have expired.
     pub(super) keys_live_from: Timestamp,
     pub(super) entropy: &'a dyn Entropy,
 }
 
 /// Result of planning a request.
-pub(super) enum PlannedRequest {
+pub(super) enum PlanOutcome {
     /// Its frame is part of the change: the answer once that is committed.
     Framed(AppendResult),
     /// It writes nothing.
@@ -86,7 +86,7 @@ impl Plan {
         request: &mut WriteRequest,
         facts: RequestFacts,
         context: &PlanContext<'_>,
-    ) -> StoreResult<PlannedRequest> {
+    ) -> StoreResult<PlanOutcome> {
         self.check_access(request)?;
         let mut end = PendingEnd::from_entry(&self.head.entry);
         request.raise_time(end.updated_at, context.entropy);
@@ -96,11 +96,11 @@ impl Plan {
         self.taken = end.names;
         Ok(match decided? {
             RequestDecision::Nothing => {
-                PlannedRequest::Unchanged(AppendResult::unchanged(self.head.entry.receipt()))
+                PlanOutcome::Unchanged(AppendResult::unchanged(self.head.entry.receipt()))
             }
-            RequestDecision::Batch(known) => PlannedRequest::Batch(known),
-            RequestDecision::Events(known) => PlannedRequest::Events(known),
-            RequestDecision::Wait => PlannedRequest::Later,
+            RequestDecision::Batch(known) => PlanOutcome::Batch(known),
+            RequestDecision::Events(known) => PlanOutcome::Events(known),
+            RequestDecision::Wait => PlanOutcome::Later,
             RequestDecision::Draft(mut draft) => {
                 let plain = draft.take_frame();
                 let bytes = plain.payload.len();
@@ -126,7 +126,7 @@ impl Plan {
                     bytes: Bytes::from(bytes),
                 });
                 self.record(&effect, context.counted);
-                PlannedRequest::Framed(next.answer(request))
+                PlanOutcome::Framed(next.answer(request))
             }
         })
     }
@@ -155,7 +155,7 @@ impl Plan {
         let uid = self.head.uid();
         for (n, name) in (0..).zip(&request.names) {
             let StoredId::Given(hash) = name else { continue };
-            let (position, at) = (first.plus(n), effect.at);
+            let (position, at) = (first.plus(n), context.counted);
             self.names.push((*hash, KnownName { position, events: 0, digest: None, at }));
             let live_from = Timestamp(i64::MIN);
             let below = Position(u64::MAX);
@@ -168,7 +168,7 @@ impl Plan {
         }
         if let Some(batch) = effect.batch() {
             let hash = key_hash(&batch.key);
-            self.names.push((hash, name_of_batch(batch, effect.at)));
+            self.names.push((hash, name_of_batch(batch, context.counted)));
             let (below, live_from) = (Position(u64::MAX), context.keys_live_from);
             self.absent.push(AbsentName { session: uid, hash, below, live_from });
             self.taken.insert(hash);

@@ -1,6 +1,6 @@
-//! Reads slices and notes of a session: own frames, and those of the sessions that a fork continues.
-//! Row and frames come from one snapshot. It must not serve an event without a look at the row of
-//! its writer.
+//! Reads slices and notes of a session: own frames, and those of the sessions that a fork
+//! continues. Row and frames come from one snapshot. It must not serve an event without a look at
+//! the row of its writer.
 
 use bytes::Bytes;
 
@@ -16,7 +16,7 @@ use crate::{
     store::{
         AppendResult, Family, FillDirection, NotesQuery, ReadRequest, SessionGap, Slice,
         StoreError, StoreResult,
-        base::{FrameQuery, Hash16, RowQuery, RowStage, StoredFrame},
+        base::{FrameQuery, Hash16, RowStage, SessionQuery, StoredFrame},
         rules::{
             RepeatedBatch, SliceBuilder, batch_range, clip,
             entry::{is_redacted, parse_note},
@@ -32,10 +32,10 @@ const FRAME_BYTES: usize = 64 << 10;
 /// Bytes of frames read with one statement.
 const READ_BYTES_MAX: usize = 16 << 20;
 /// Sessions of a family read with one statement.
-const FAMILY_MAX: usize = 10_000;
+const FAMILY_MAX: usize = 500;
 
 /// Positions of a session, and the session that wrote them.
-pub(super) struct WrittenPart {
+pub(super) struct PartByWriter {
     pub(super) hash: SessionHash,
     pub(super) range: Range,
 }
@@ -53,12 +53,12 @@ pub(super) fn stored_read(range: Range, bytes_max: usize) -> ReadRequest {
 
 impl Head {
     /// Returns the writers of the positions of a range, from the session itself to its ancestors.
-    pub(super) fn parts(&self, range: Range) -> Vec<WrittenPart> {
+    pub(super) fn parts(&self, range: Range) -> Vec<PartByWriter> {
         let own = Range::new(self.entry.base(), Position(u64::MAX));
         let above = self.ancestors.iter().map(|one| (one.hash, one.range));
         let parts = [(self.hash, own)].into_iter().chain(above).filter_map(|(hash, written)| {
             let (from, to) = (range.from.max(written.from), range.to.min(written.to));
-            (from < to).then(|| WrittenPart { hash, range: Range::new(from, to) })
+            (from < to).then(|| PartByWriter { hash, range: Range::new(from, to) })
         });
         parts.collect()
     }
@@ -134,7 +134,7 @@ impl Node {
     /// Collects the events that one session wrote; returns true if they were erased.
     async fn read_part(
         &self,
-        part: &WrittenPart,
+        part: &PartByWriter,
         read: &ReadRequest,
         builder: &mut SliceBuilder<'_>,
         gaps: &mut Vec<SessionGap>,
@@ -269,13 +269,13 @@ impl Node {
         let mut from = Lsn(wanted.after.0.saturating_add(1));
         loop {
             let frames = wanted.notes_max.saturating_add(1).min(FRAMES_MAX);
-            let query = FrameQuery::Noted { from, frames };
+            let query = FrameQuery::Noted { from, frames, bytes: READ_BYTES_MAX };
             let found = self.base.frames(head.uid(), query).await.map_err(store_error)?;
             let Some((row, found)) = found else { return Err(head.not_found_error()) };
             if row.stage != RowStage::Alive {
                 self.fetch_visible(key).await?;
             }
-            let is_last = found.len() < frames;
+            let is_last = found.is_empty();
             for stored in found {
                 from = Lsn(stored.number.0 + 1);
                 let damaged = |reason: String| {
@@ -347,7 +347,7 @@ impl Node {
         let mut family = Family { depth: uids.len() as u64, ..Family::default() };
         let count = uids.len().min(limit);
         let wanted: Vec<Hash16> = uids.into_iter().take(count).collect();
-        let rows = self.base.rows(RowQuery::Uids(wanted.clone()), count).await;
+        let rows = self.base.rows(SessionQuery::Uids(wanted.clone()), count).await;
         let rows = rows.map_err(store_error)?;
         let mut at = head.entry.base();
         for uid in wanted {
@@ -390,13 +390,20 @@ impl Node {
     }
 
     /// Returns the forks of a session.
-    pub(super) async fn forks_of(&self, uid: Hash16) -> StoreResult<Vec<Head>> {
-        let query = RowQuery::Children(vec![uid]);
-        let rows = self.base.rows(query, FAMILY_MAX).await.map_err(store_error)?;
-        rows.into_iter().map(|row| Head::from_row(row, 0)).collect()
+    async fn forks_of(&self, parent: Hash16) -> StoreResult<Vec<Head>> {
+        let (mut forks, mut after) = (Vec::new(), None);
+        loop {
+            let query = SessionQuery::Children { parent, after };
+            let rows = self.base.rows(query, FAMILY_MAX).await.map_err(store_error)?;
+            let Some(last) = rows.last() else { return Ok(forks) };
+            after = Some(last.name);
+            for row in rows {
+                forks.push(Head::from_row(row, 0)?);
+            }
+        }
     }
 
-    /// Returns true if the positions of an ancestor's part were read from it.
+    /// Returns the key of the session that wrote a part.
     pub(super) fn writer_key(head: &Head, hash: SessionHash) -> SessionKey {
         head.ancestor(hash).map_or_else(|| head.key.clone(), |one| one.key.clone())
     }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{
     create::is_same,
     node::Node,
-    plan::{NO_SALT, Plan, PlanContext, PlannedRequest},
+    plan::{NO_SALT, Plan, PlanContext, PlanOutcome},
     read::{damaged_gap, decode_frame},
     row::Head,
     store_error,
@@ -48,7 +48,7 @@ impl Node {
             let (write, after) = plan.finish();
             let removal = ContentRemoval { write, rewritten: Vec::new(), positions: Vec::new() };
             if let Some((removals, head)) = self.remove_content(removal, after).await? {
-                self.shelf.drop_session(head.hash, None);
+                self.files.withdraw_session(head.hash, None);
                 self.finish_erasure(head).await?;
                 return self.wait_until_confirmed(removals, "erasure").await;
             }
@@ -91,7 +91,7 @@ impl Node {
             let removal =
                 ContentRemoval { write, rewritten: vec![rewritten], positions: vec![position] };
             if let Some((removals, head)) = self.remove_content(removal, after).await? {
-                self.shelf.drop_session(head.hash, Some(position));
+                self.files.withdraw_session(head.hash, Some(position));
                 self.wait_until_confirmed(removals, "redaction").await?;
                 return Ok(Some(position));
             }
@@ -110,7 +110,7 @@ impl Node {
         };
         let mut plan = Plan::new(head);
         let planned = plan.add(&mut request, RequestFacts::default(), &context)?;
-        Ok(matches!(planned, PlannedRequest::Framed(_)).then_some(plan))
+        Ok(matches!(planned, PlanOutcome::Framed(_)).then_some(plan))
     }
 
     /// Commits a removal until its outcome is known; returns the number of removals, `None` if the

@@ -86,6 +86,14 @@ impl Head {
         Ok(Self { key, hash, row, entry, ancestors: Arc::default(), checked })
     }
 
+    /// Decodes a row; a damaged one is logged and left out.
+    pub(super) fn read_row(row: SessionRow, checked: u64) -> Option<Self> {
+        let name = row.name;
+        Self::from_row(row, checked)
+            .inspect_err(|error| tracing::error!(?name, %error, "a session is left out"))
+            .ok()
+    }
+
     pub(super) fn uid(&self) -> Hash16 {
         self.row.uid
     }

@@ -15,13 +15,15 @@ use crate::{
     store::{
         ChainReceipt, ReceiptState, RepairResult, SessionGap, StoreError, StoreResult,
         VerifyResult,
-        base::{FrameQuery, Hash16, RowQuery},
+        base::{FrameQuery, Hash16, SessionQuery},
         rules::{ChainWalk, UNKNOWN_CHAIN, WriteKind, WriteRequest},
     },
 };
 
 const FRAMES_MAX: usize = 1_024;
 const READ_BYTES_MAX: usize = 8 << 20;
+/// Times that a session is read again because it was changed meanwhile.
+const TRIES_MAX: usize = 8;
 /// Rows read with one statement.
 const ROWS_MAX: usize = 500;
 
@@ -35,10 +37,12 @@ impl Node {
         wanted: Option<Position>,
     ) -> StoreResult<Option<[u8; 32]>> {
         let mut head = head.clone();
-        loop {
+        for tries in 0.. {
             let walk = self.walk_frames(&head, wanted).await?;
             let now = self.fetch_head(&head.key).await?;
-            if !walk.damage.is_empty() && now.row.revision != head.row.revision {
+            // A redaction replaces frames, and is recorded in the row.
+            let changed = now.entry.redacted != head.entry.redacted;
+            if !walk.damage.is_empty() && changed && tries < TRIES_MAX {
                 head = now;
                 continue;
             }
@@ -54,6 +58,7 @@ impl Node {
             verified.bytes += walk.bytes;
             return Ok(walk.met.map(|chain| chain.0));
         }
+        Ok(None)
     }
 
     async fn walk_frames(&self, head: &Head, wanted: Option<Position>) -> StoreResult<ChainWalk> {
@@ -64,7 +69,12 @@ impl Node {
         walk.record_chain();
         let (mut from, end) = (Lsn(1), head.row.next);
         while from < end {
-            let query = FrameQuery::All { from, frames: FRAMES_MAX, bytes: READ_BYTES_MAX };
+            let query = FrameQuery::All {
+                from,
+                first: walk.position,
+                frames: FRAMES_MAX,
+                bytes: READ_BYTES_MAX,
+            };
             let found = self.base.frames(head.uid(), query).await.map_err(store_error)?;
             let Some((_, frames)) = found else { return Err(head.not_found_error()) };
             let Some(last) = frames.last().map(|last| last.number) else { break };
@@ -191,11 +201,11 @@ impl Node {
         after: &mut Option<Hash16>,
     ) -> StoreResult<Vec<Head>> {
         let query = match scope {
-            Some(scope) => RowQuery::Scope { scope: scope_name(scope), after: *after },
-            None => RowQuery::All { after: *after },
+            Some(scope) => SessionQuery::Scope { scope: scope_name(scope), after: *after },
+            None => SessionQuery::All { after: *after },
         };
         let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
         *after = rows.last().map(|row| row.name).or(*after);
-        rows.into_iter().map(|row| Head::from_row(row, 0)).collect()
+        Ok(rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect())
     }
 }

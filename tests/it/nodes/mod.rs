@@ -1,7 +1,8 @@
 //! Several nodes over one base: what was acknowledged at one is there at the other, once; what was
 //! removed at one is kept by none; and troubles of the base between. It must not know a statement.
 
-mod doors;
+mod failover;
+mod program;
 mod servers;
 
 use std::{
@@ -100,28 +101,29 @@ async fn appends_whose_answers_are_lost_happen_once_or_not_at_all() {
                 let mut acknowledged = Vec::new();
                 for n in 0..25 {
                     let body = format!("\"{writer}-{n}\"");
-                    // Ids of callers, minted ids and keys by turns; each is sent again until it is
-                    // acknowledged.
+                    // Ids of callers, keys, and neither, by turns. A commit without a known outcome
+                    // is sent again by the node; what has no id is not sent again here.
                     let one = match n % 3 {
                         0 => named(&format!("w{writer}-{n}"), &body),
                         _ => event(&body),
                     };
                     let mut sent = batch([one]);
-                    if n % 3 != 0 {
+                    if n % 3 == 1 {
                         sent.key = Some(BatchKey::new(&format!("k{writer}-{n}")).unwrap());
                     }
                     let stored = loop {
                         match node.append(&key(session), sent.clone()).await {
-                            Ok(stored) => break stored,
+                            Ok(stored) => break Some(stored),
                             Err(
                                 StoreError::OutcomeUnknown { .. }
                                 | StoreError::Unreachable { .. }
                                 | StoreError::Busy,
-                            ) => {}
+                            ) if n % 3 != 2 => {}
+                            Err(StoreError::OutcomeUnknown { .. }) => break None,
                             Err(other) => panic!("{other}"),
                         }
                     };
-                    acknowledged.push((stored.first_position.0, body));
+                    acknowledged.extend(stored.map(|stored| (stored.first_position.0, body)));
                 }
                 (session, acknowledged)
             }));
@@ -134,10 +136,11 @@ async fn appends_whose_answers_are_lost_happen_once_or_not_at_all() {
         for session in ["s", "t"] {
             let of: Vec<_> = all.iter().filter(|(one, _)| *one == session).collect();
             let acknowledged: Vec<_> = of.iter().flat_map(|(_, some)| some.clone()).collect();
-            assert_eq!(acknowledged.len(), 100);
+            assert!(acknowledged.len() >= 68, "{}", acknowledged.len());
             for node in [&nodes.a, &nodes.b] {
                 assert_each_once(&**node, &key(session), &acknowledged).await;
-                assert_eq!(events_of(&**node, &key(session)).await.len(), 100, "seed {seed}");
+                let count = events_of(&**node, &key(session)).await.len();
+                assert!((acknowledged.len()..=100).contains(&count), "seed {seed}: {count}");
             }
         }
     }

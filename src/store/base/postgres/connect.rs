@@ -6,41 +6,62 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use futures_util::future::poll_fn;
-use tokio_postgres::{AsyncMessage, Client, Statement, types::ToSql};
+use tokio_postgres::{AsyncMessage, Client, Statement, error::Severity, types::ToSql};
 
-use super::{super::BaseError, PostgresUrl, errors::describe, sql, tls::MakeTls};
+use super::{
+    super::BaseError,
+    PostgresUrl,
+    errors::{StatementError, describe},
+    sql,
+    tls::MakeTls,
+};
 use crate::env::sync::Mutex;
 
 /// Newest format of a schema that this version reads and writes.
 pub(super) const FORMAT: i32 = 1;
 /// Key of the advisory lock under which a schema is made.
 const SCHEMA_LOCK: i64 = 0x7365_7373_6c6f_6701;
-const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// Time limit of a connection to one host.
+const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// Time limit of the first statements of a connection, which wait for a synchronous standby.
+const BEGIN_MAX: Duration = Duration::from_secs(10);
 
-/// Error of a statement.
-#[derive(Debug)]
-pub(super) enum QueryError {
-    /// No connection: the statement was not sent.
-    NotSent(String),
-    /// Error after it was sent.
-    Sent(tokio_postgres::Error),
+/// Statements that a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Commits of a lane: they wait for no lock for long.
+    Lane,
+    /// Statements that may wait for a lock.
+    Waiting,
+    Read,
+    /// Reports of a node and hints: they wait for no standby.
+    Report,
 }
 
-impl From<tokio_postgres::Error> for QueryError {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Self::Sent(error)
+impl Purpose {
+    fn settings(self) -> &'static str {
+        match self {
+            Self::Lane => sql::LANE_SETTINGS,
+            Self::Waiting => sql::WAITING_SETTINGS,
+            Self::Read => sql::READER_SETTINGS,
+            Self::Report => sql::REPORT_SETTINGS,
+        }
     }
 }
 
 /// Makes connections to one database.
 pub(super) struct Connector {
-    config: tokio_postgres::Config,
+    hosts: Vec<tokio_postgres::Config>,
+    /// Index of the host that took the last connection.
+    host: AtomicUsize,
+    /// Rises when another host takes connections: those to the earlier one are given up.
+    generation: AtomicU64,
     tls: MakeTls,
     pub(super) schema: String,
     closed: AtomicBool,
@@ -48,17 +69,20 @@ pub(super) struct Connector {
 
 /// A client, with the statements prepared on its connection.
 pub(super) struct Prepared {
-    pub(super) client: Client,
+    client: Client,
     statements: tokio::sync::Mutex<HashMap<&'static str, Statement>>,
+    /// Number of warnings that the server sent.
+    warnings: Arc<AtomicU64>,
+    generation: u64,
+    connector: Arc<Connector>,
 }
 
 /// A connection that is made when it is needed.
 pub(super) struct Connection {
     connector: Arc<Connector>,
-    is_lane: bool,
+    purpose: Purpose,
     client: Mutex<Option<Arc<Prepared>>>,
     making: tokio::sync::Mutex<()>,
-    warnings: Arc<AtomicU64>,
 }
 
 /// Receiver of what a server sends on its own.
@@ -66,9 +90,14 @@ pub(super) type MessageHandler = Box<dyn FnMut(AsyncMessage) + Send>;
 
 impl Connector {
     pub(super) fn new(url: &PostgresUrl) -> Result<Self, BaseError> {
-        let tls = MakeTls::new(&url.tls).map_err(BaseError::Failed)?;
-        let (config, schema) = (url.config.clone(), url.schema.clone());
-        Ok(Self { config, tls, schema, closed: AtomicBool::new(false) })
+        Ok(Self {
+            hosts: url.hosts(),
+            host: AtomicUsize::new(0),
+            generation: AtomicU64::new(0),
+            tls: MakeTls::new(&url.tls).map_err(BaseError::Failed)?,
+            schema: url.schema.clone(),
+            closed: AtomicBool::new(false),
+        })
     }
 
     /// Returns a statement with the name of the schema.
@@ -84,32 +113,39 @@ impl Connector {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Connects, and passes messages of the server to `handle` until the connection ends.
-    pub(super) async fn connect(&self, mut handle: MessageHandler) -> Result<Client, String> {
+    /// Connects to the host that takes writes, first the one that did last; messages of the server
+    /// go to a handler until the connection ends.
+    pub(super) async fn connect(
+        &self,
+        handler: impl Fn() -> MessageHandler,
+    ) -> Result<Client, String> {
         if self.is_closed() {
             return Err("the store is closed".to_owned());
         }
-        let connecting = self.config.connect(self.tls.clone());
-        let connected = tokio::time::timeout(CONNECT_MAX, connecting).await;
-        let connected = connected.map_err(|_| "the database does not reply".to_owned())?;
-        let (client, mut connection) = connected.map_err(|error| describe(&error))?;
-        tokio::spawn(async move {
-            while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
-                match message {
-                    Ok(message) => handle(message),
-                    Err(error) => {
-                        tracing::debug!(error = %describe(&error), "a connection ended");
-                        return;
+        let (first, mut failures) = (self.host.load(Ordering::Acquire), Vec::new());
+        for n in 0..self.hosts.len() {
+            let index = (first + n) % self.hosts.len();
+            let Some(host) = self.hosts.get(index) else { break };
+            let connecting = host.connect(self.tls.clone());
+            match tokio::time::timeout(CONNECT_MAX, connecting).await {
+                Ok(Ok((client, connection))) => {
+                    tokio::spawn(pass_messages(connection, handler()));
+                    if self.host.swap(index, Ordering::AcqRel) != index {
+                        self.generation.fetch_add(1, Ordering::AcqRel);
                     }
+                    return Ok(client);
                 }
+                Ok(Err(error)) => failures.push(describe(&error)),
+                Err(_) => failures.push("it does not reply".to_owned()),
             }
-        });
-        Ok(client)
+        }
+        failures.dedup();
+        Err(failures.join("; "))
     }
 
     /// Makes the schema, if there is none, and checks its format.
     pub(super) async fn prepare_schema(&self) -> Result<(), BaseError> {
-        let client = self.connect(Box::new(|_| {})).await.map_err(BaseError::Unreachable)?;
+        let client = self.connect(|| Box::new(|_| {})).await.map_err(BaseError::Unreachable)?;
         let failed = |error: tokio_postgres::Error| BaseError::Failed(describe(&error));
         let version = client.query_one("SHOW server_version_num", &[]).await.map_err(failed)?;
         let version: i32 = version.get::<_, &str>(0).parse().unwrap_or(0);
@@ -143,64 +179,29 @@ impl Connector {
     }
 }
 
-impl Connection {
-    pub(super) fn new(connector: &Arc<Connector>, is_lane: bool) -> Self {
-        Self {
-            connector: Arc::clone(connector),
-            is_lane,
-            client: Mutex::default(),
-            making: tokio::sync::Mutex::new(()),
-            warnings: Arc::default(),
+/// Passes messages of a server to a handler until the connection ends.
+async fn pass_messages<S, T>(
+    mut connection: tokio_postgres::Connection<S, T>,
+    mut handle: MessageHandler,
+) where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+    T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
+{
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            Ok(message) => handle(message),
+            Err(error) => {
+                tracing::debug!(error = %describe(&error), "a connection ended");
+                return;
+            }
         }
     }
+}
 
+impl Prepared {
     /// Returns the number of warnings that the server sent.
     pub(super) fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::Acquire)
-    }
-
-    /// Gives the connection up: statements on it fail, the next one makes another.
-    pub(super) fn drop_client(&self) {
-        *self.client.lock() = None;
-    }
-
-    fn current(&self) -> Option<Arc<Prepared>> {
-        self.client.lock().clone().filter(|prepared| !prepared.client.is_closed())
-    }
-
-    /// Returns the client, after connecting if need be.
-    async fn client(&self) -> Result<Arc<Prepared>, QueryError> {
-        if let Some(prepared) = self.current() {
-            return Ok(prepared);
-        }
-        let _making = self.making.lock().await;
-        if let Some(prepared) = self.current() {
-            return Ok(prepared);
-        }
-        let warnings = Arc::clone(&self.warnings);
-        let handle = move |message: AsyncMessage| {
-            if let AsyncMessage::Notice(notice) = message
-                && notice.severity() == "WARNING"
-            {
-                warnings.fetch_add(1, Ordering::Release);
-                tracing::warn!(message = notice.message(), "the database warns");
-            }
-        };
-        let client = self.connector.connect(Box::new(handle)).await.map_err(QueryError::NotSent)?;
-        let settings = if self.is_lane { sql::LANE_SETTINGS } else { sql::SETTINGS_OF_ALL };
-        let begun = async {
-            client.batch_execute(settings).await?;
-            if self.is_lane {
-                client.batch_execute(&self.connector.in_schema(sql::PROVE)).await?;
-            }
-            Ok::<_, tokio_postgres::Error>(())
-        };
-        let begun = tokio::time::timeout(CONNECT_MAX, begun).await;
-        let begun = begun.map_err(|_| QueryError::NotSent("the database does not reply".into()))?;
-        begun.map_err(|error| QueryError::NotSent(describe(&error)))?;
-        let prepared = Arc::new(Prepared { client, statements: tokio::sync::Mutex::default() });
-        *self.client.lock() = Some(Arc::clone(&prepared));
-        Ok(prepared)
     }
 
     /// Runs a statement.
@@ -208,21 +209,105 @@ impl Connection {
         &self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
-    ) -> Result<Vec<tokio_postgres::Row>, QueryError> {
-        let prepared = self.client().await?;
+    ) -> Result<Vec<tokio_postgres::Row>, StatementError> {
         let statement = {
-            let mut statements = prepared.statements.lock().await;
+            let mut statements = self.statements.lock().await;
             match statements.get(sql) {
                 Some(statement) => statement.clone(),
                 None => {
                     let text = self.connector.in_schema(sql);
-                    let made = prepared.client.prepare(&text).await;
-                    let made = made.map_err(|error| QueryError::NotSent(describe(&error)))?;
+                    let made = self.client.prepare(&text).await;
+                    let made = made.map_err(|error| StatementError::NotSent(describe(&error)))?;
                     statements.insert(sql, made.clone());
                     made
                 }
             }
         };
-        Ok(prepared.client.query(&statement, params).await?)
+        Ok(self.client.query(&statement, params).await?)
+    }
+
+    /// Asks the server to end the statement that runs.
+    fn cancel(&self) {
+        let (token, tls) = (self.client.cancel_token(), self.connector.tls.clone());
+        tokio::spawn(async move {
+            // It only frees the server: the statement counts as lost.
+            let _ = tokio::time::timeout(CONNECT_MAX, token.cancel_query(tls)).await;
+        });
+    }
+}
+
+impl Connection {
+    pub(super) fn new(connector: &Arc<Connector>, purpose: Purpose) -> Self {
+        Self {
+            connector: Arc::clone(connector),
+            purpose,
+            client: Mutex::default(),
+            making: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// Gives up a client that does not reply, unless another has taken its place.
+    pub(super) fn give_up(&self, silent: &Arc<Prepared>) {
+        silent.cancel();
+        let mut client = self.client.lock();
+        if client.as_ref().is_some_and(|client| Arc::ptr_eq(client, silent)) {
+            *client = None;
+        }
+    }
+
+    /// Drops the client, if any.
+    pub(super) fn close(&self) {
+        *self.client.lock() = None;
+    }
+
+    fn current(&self) -> Option<Arc<Prepared>> {
+        let generation = self.connector.generation.load(Ordering::Acquire);
+        let client = self.client.lock().clone()?;
+        (!client.client.is_closed() && client.generation == generation).then_some(client)
+    }
+
+    /// Returns the client, after connecting if need be.
+    pub(super) async fn client(&self) -> Result<Arc<Prepared>, StatementError> {
+        if let Some(client) = self.current() {
+            return Ok(client);
+        }
+        let _making = self.making.lock().await;
+        if let Some(client) = self.current() {
+            return Ok(client);
+        }
+        let warnings = Arc::new(AtomicU64::new(0));
+        let handler = || -> MessageHandler {
+            let warnings = Arc::clone(&warnings);
+            Box::new(move |message: AsyncMessage| {
+                if let AsyncMessage::Notice(notice) = message
+                    && notice.parsed_severity() == Some(Severity::Warning)
+                {
+                    warnings.fetch_add(1, Ordering::Release);
+                    tracing::warn!(message = notice.message(), "the database warns");
+                }
+            })
+        };
+        let client = self.connector.connect(handler).await.map_err(StatementError::NotSent)?;
+        let generation = self.connector.generation.load(Ordering::Acquire);
+        let begun = async {
+            client.batch_execute(self.purpose.settings()).await?;
+            client.batch_execute(&self.connector.in_schema(sql::PROVE)).await
+        };
+        let refused = |reason: &str| StatementError::NotSent(reason.to_owned());
+        let begun = tokio::time::timeout(BEGIN_MAX, begun).await;
+        let begun = begun.map_err(|_| refused("the database does not commit"))?;
+        begun.map_err(|error| StatementError::NotSent(describe(&error)))?;
+        if warnings.load(Ordering::Acquire) > 0 {
+            return Err(refused("the database does not replicate what it commits"));
+        }
+        let prepared = Arc::new(Prepared {
+            client,
+            statements: tokio::sync::Mutex::default(),
+            warnings,
+            generation,
+            connector: Arc::clone(&self.connector),
+        });
+        *self.client.lock() = Some(Arc::clone(&prepared));
+        Ok(prepared)
     }
 }

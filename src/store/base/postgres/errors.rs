@@ -3,25 +3,40 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::{super::BaseError, connect::QueryError};
+use super::super::BaseError;
 use crate::env::DiskShortage;
 
 /// Begin of the reason of a violated uniqueness.
 pub(super) const UNIQUE: &str = "a key exists already";
 
+/// Error of a statement.
+#[derive(Debug)]
+pub(super) enum StatementError {
+    /// No connection: the statement was not sent.
+    NotSent(String),
+    /// Error after it was sent.
+    Sent(tokio_postgres::Error),
+}
+
+impl From<tokio_postgres::Error> for StatementError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Sent(error)
+    }
+}
+
 /// Converts an error of a statement that writes.
-pub(super) fn write_error(error: QueryError) -> BaseError {
+pub(super) fn write_error(error: StatementError) -> BaseError {
     match error {
-        QueryError::NotSent(reason) => BaseError::Unreachable(reason),
-        QueryError::Sent(error) => convert(&error, true),
+        StatementError::NotSent(reason) => BaseError::Unreachable(reason),
+        StatementError::Sent(error) => convert(&error, true),
     }
 }
 
 /// Converts an error of a statement that reads.
-pub(super) fn read_error(error: QueryError) -> BaseError {
+pub(super) fn read_error(error: StatementError) -> BaseError {
     match error {
-        QueryError::NotSent(reason) => BaseError::Unreachable(reason),
-        QueryError::Sent(error) => convert(&error, false),
+        StatementError::NotSent(reason) => BaseError::Unreachable(reason),
+        StatementError::Sent(error) => convert(&error, false),
     }
 }
 

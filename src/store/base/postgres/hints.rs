@@ -1,6 +1,6 @@
-//! Hints to the other nodes: names of sessions that changed, sent after their commit on a connection
-//! of their own, and heard on another. Either may fail: then nodes look for themselves. It must not
-//! delay a commit.
+//! Hints to the other nodes: names of sessions that changed, sent after their commit on a separate
+//! connection, and received on another. Either may fail: then nodes look for themselves. It must
+//! not delay a commit.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::Hash16,
-    connect::{Connection, Connector},
+    connect::{Connection, Connector, MessageHandler, Purpose},
     sql,
 };
 
@@ -37,7 +37,8 @@ impl Hints {
     pub(super) fn start(connector: &Arc<Connector>) -> Self {
         let (send, receive) = mpsc::channel(WAITING_MAX);
         let (heard, stop) = (broadcast::channel(HEARD_MAX).0, CancellationToken::new());
-        let sending = run_sender(Connection::new(connector, false), channel(connector), receive);
+        let sending =
+            run_sender(Connection::new(connector, Purpose::Report), channel(connector), receive);
         let listening = run_listener(Arc::clone(connector), channel(connector), heard.clone());
         for task in
             [futures_util::FutureExt::boxed(sending), futures_util::FutureExt::boxed(listening)]
@@ -92,7 +93,9 @@ async fn run_sender(
         names.dedup();
         for some in names.chunks(NAMES_MAX) {
             let text: String = some.iter().map(to_text).collect();
-            if let Err(error) = connection.query(sql::NOTIFY, &[&channel, &text]).await {
+            let sent =
+                async { connection.client().await?.query(sql::NOTIFY, &[&channel, &text]).await };
+            if let Err(error) = sent.await {
                 tracing::debug!(?error, "hints are lost");
                 break;
             }
@@ -106,16 +109,18 @@ async fn run_listener(
     heard: broadcast::Sender<Hash16>,
 ) {
     while !connector.is_closed() {
-        let sender = heard.clone();
-        let handle = move |message: AsyncMessage| {
-            let AsyncMessage::Notification(note) = message else { return };
-            for digits in note.payload().as_bytes().chunks(NAME_DIGITS) {
-                if let Ok(name) = uuid::Uuid::try_parse_ascii(digits) {
-                    let _ = sender.send(name.into_bytes());
+        let handler = || -> MessageHandler {
+            let sender = heard.clone();
+            Box::new(move |message: AsyncMessage| {
+                let AsyncMessage::Notification(note) = message else { return };
+                for digits in note.payload().as_bytes().chunks(NAME_DIGITS) {
+                    if let Ok(name) = uuid::Uuid::try_parse_ascii(digits) {
+                        let _ = sender.send(name.into_bytes());
+                    }
                 }
-            }
+            })
         };
-        if let Ok(client) = connector.connect(Box::new(handle)).await
+        if let Ok(client) = connector.connect(handler).await
             && client.batch_execute(&format!("LISTEN \"{channel}\"")).await.is_ok()
         {
             while client.batch_execute("").await.is_ok() {

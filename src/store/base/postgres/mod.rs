@@ -2,7 +2,8 @@
 //! durability rests on. It must not decide about a session.
 //!
 //! Connections of a node: one for each lane, some for statements that may wait for a lock, some for
-//! reads, which share each, one for hints and one to listen: ten, whatever the number of clients.
+//! reads, which share each, one for reports, one for hints and one to listen: eleven, whatever the
+//! number of clients.
 
 mod connect;
 mod errors;
@@ -28,14 +29,14 @@ use uuid::Uuid;
 
 pub use self::url::{PostgresUrl, UrlError};
 use self::{
-    connect::{Connection, Connector},
-    errors::{read_error, write_error},
+    connect::{Connection, Connector, Purpose},
+    errors::{StatementError, read_error, write_error},
     rows::{FrameColumns, NameColumns, RowColumns, frames_of, known_name, session_row},
 };
 use super::{
     Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability, FrameQuery,
-    Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowQuery, RowWrite, SessionRow, StoredFrame,
-    WriteOutcome,
+    Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowWrite, SessionQuery, SessionRow,
+    StoredFrame, WriteOutcome,
 };
 use crate::{
     env::Clock,
@@ -45,7 +46,7 @@ use crate::{
 
 const LANES: usize = 2;
 const WAITING: usize = 3;
-const READERS: usize = 4;
+const READERS: usize = 3;
 /// Time limit of a commit, after which its outcome is unknown.
 const COMMIT_MAX: Duration = Duration::from_secs(30);
 /// Time limits of a read and of a report.
@@ -63,6 +64,7 @@ pub(crate) struct PostgresBase {
     lanes: Vec<Connection>,
     waiting: Vec<Connection>,
     readers: Vec<Connection>,
+    reports: Connection,
     next: AtomicUsize,
     hints: hints::Hints,
 }
@@ -76,16 +78,16 @@ impl PostgresBase {
     pub(crate) async fn open(url: &PostgresUrl) -> Result<Self, BaseError> {
         let connector = Arc::new(Connector::new(url)?);
         connector.prepare_schema().await?;
-        let make = |count: usize, is_lane: bool| {
-            (0..count).map(|_| Connection::new(&connector, is_lane)).collect::<Vec<_>>()
+        let make = |count: usize, purpose: Purpose| {
+            (0..count).map(|_| Connection::new(&connector, purpose)).collect::<Vec<_>>()
         };
-        let hints = hints::Hints::start(&connector);
         let base = Self {
-            lanes: make(LANES, true),
-            waiting: make(WAITING, true),
-            readers: make(READERS, false),
+            lanes: make(LANES, Purpose::Lane),
+            waiting: make(WAITING, Purpose::Waiting),
+            readers: make(READERS, Purpose::Read),
+            reports: Connection::new(&connector, Purpose::Report),
             next: AtomicUsize::new(0),
-            hints,
+            hints: hints::Hints::start(&connector),
             connector,
         };
         let durability = base.durability().await?;
@@ -107,17 +109,26 @@ impl PostgresBase {
         connections.get(turn % connections.len()).expect("the remainder is an index")
     }
 
+    /// Runs a statement that reads.
     async fn read(
         &self,
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<tokio_postgres::Row>, BaseError> {
-        let connection = self.pick(&self.readers);
-        let query = connection.query(sql, params);
-        match tokio::time::timeout(READ_MAX, query).await {
+        self.read_on(self.pick(&self.readers), sql, params).await
+    }
+
+    async fn read_on(
+        &self,
+        connection: &Connection,
+        sql: &'static str,
+        params: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<tokio_postgres::Row>, BaseError> {
+        let client = connection.client().await.map_err(read_error)?;
+        match tokio::time::timeout(READ_MAX, client.query(sql, params)).await {
             Ok(found) => found.map_err(read_error),
             Err(_) => {
-                connection.drop_client();
+                connection.give_up(&client);
                 Err(BaseError::Unreachable("the database does not reply".to_owned()))
             }
         }
@@ -130,24 +141,24 @@ impl PostgresBase {
         sql: &'static str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<tokio_postgres::Row>, BaseError> {
-        let before = connection.warnings();
-        let rows = match tokio::time::timeout(COMMIT_MAX, connection.query(sql, params)).await {
+        let client = connection.client().await.map_err(write_error)?;
+        let before = client.warnings();
+        let rows = match tokio::time::timeout(COMMIT_MAX, client.query(sql, params)).await {
             Ok(rows) => rows.map_err(write_error)?,
             Err(_) => {
-                connection.drop_client();
+                connection.give_up(&client);
                 return Err(BaseError::Unsure("the database does not reply".to_owned()));
             }
         };
-        if connection.warnings() == before {
+        if client.warnings() == before {
             return Ok(rows);
         }
-        // "Committed locally": a later commit that waited for the standbys proves this one, because
-        // they receive commits in order.
+        // "Committed locally": a later commit of the same server that waited for the standbys
+        // proves this one, because they receive commits in order.
         for _ in 0..PROOFS_MAX {
-            let before = connection.warnings();
-            let proof = tokio::time::timeout(COMMIT_MAX, connection.query(sql::PROVE, &[])).await;
-            match proof {
-                Ok(Ok(_)) if connection.warnings() == before => return Ok(rows),
+            let before = client.warnings();
+            match tokio::time::timeout(COMMIT_MAX, client.query(sql::PROVE, &[])).await {
+                Ok(Ok(_)) if client.warnings() == before => return Ok(rows),
                 Ok(Ok(_)) => tokio::time::sleep(PROOF_PAUSE).await,
                 Ok(Err(_)) | Err(_) => break,
             }
@@ -198,8 +209,7 @@ impl PostgresBase {
 
     /// Asks the server what the durability of a commit rests on.
     async fn durability(&self) -> Result<Durability, BaseError> {
-        let connection = self.pick(&self.waiting);
-        let found = connection.query(sql::SETTINGS, &[]).await.map_err(read_error)?;
+        let found = self.read(sql::SETTINGS, &[]).await?;
         let row = found.first().ok_or_else(|| BaseError::Failed("no settings".to_owned()))?;
         Ok(durability_of(row))
     }
@@ -227,9 +237,10 @@ pub struct DatabaseReport {
 pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<DatabaseReport> {
     let connector = Arc::new(Connector::new(url).map_err(store_error)?);
     connector.prepare_schema().await.map_err(store_error)?;
-    let connection = Connection::new(&connector, true);
+    let connection = Connection::new(&connector, Purpose::Waiting);
+    let client = connection.client().await.map_err(|error| store_error(read_error(error)))?;
     let query = async |sql| {
-        let found = connection.query(sql, &[]).await;
+        let found = client.query(sql, &[]).await;
         found.map_err(|error| store_error(read_error(error)))
     };
     let mut commits = Vec::new();
@@ -258,15 +269,13 @@ pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<Databa
 /// Returns the durability that the settings of a server give.
 fn durability_of(row: &tokio_postgres::Row) -> Durability {
     let setting = |name: &str| row.get::<_, Option<String>>(name).unwrap_or_default();
-    let is_on = |name: &str| setting(name) == "on";
-    let waits = matches!(setting("commit").as_str(), "on" | "remote_apply" | "remote_write");
-    if !is_on("fsync") || !is_on("pages") || !(waits || setting("commit") == "local") {
+    // Connections that commit set synchronous_commit on.
+    if setting("fsync") != "on" || setting("pages") != "on" {
         return Durability::Weak;
     }
-    let flushes = matches!(setting("commit").as_str(), "on" | "remote_apply");
-    match !setting("standbys").trim().is_empty() && flushes {
-        true => Durability::Replicated,
-        false => Durability::Single,
+    match setting("standbys").trim().is_empty() {
+        true => Durability::Single,
+        false => Durability::Replicated,
     }
 }
 
@@ -282,34 +291,19 @@ impl Base for PostgresBase {
                 true => self.pick(&self.waiting),
                 false => self.lanes.get(lane).unwrap_or_else(|| self.pick(&self.lanes)),
             };
-            let is_alone = |write: &&RowWrite| !write.touches.is_empty();
-            let (alone, together): (Vec<&RowWrite>, Vec<&RowWrite>) =
-                writes.iter().partition(is_alone);
-            let mut outcomes = match &together[..] {
-                [] => Vec::new(),
-                [one] => vec![self.commit_one(connection, one).await?],
-                many => self.commit_many(connection, many).await?,
+            debug_assert!(
+                writes.len() == 1 || writes.iter().all(|write| write.touches.is_empty()),
+                "a change that touches other sessions is committed alone"
+            );
+            let outcomes = match &*writes {
+                [one] => self.commit_one(connection, one).await.map(|outcome| vec![outcome]),
+                many => self.commit_many(connection, &many.iter().collect::<Vec<_>>()).await,
             };
-            if alone.is_empty() {
-                return Ok(outcomes);
+            match outcomes {
+                // Another node holds the rows for longer than a lane waits.
+                Err(BaseError::Busy(_)) if !waits => Ok(vec![WriteOutcome::Busy; writes.len()]),
+                outcomes => outcomes,
             }
-            // In the order of `writes`.
-            let mut done = outcomes.drain(..);
-            let mut all = Vec::with_capacity(writes.len());
-            for write in writes.iter() {
-                all.push(match is_alone(&write) {
-                    false => done.next().unwrap_or(WriteOutcome::Moved),
-                    true => match self.commit_one(connection, write).await {
-                        Ok(outcome) => outcome,
-                        // The others are committed: resend, and each is found by its frame.
-                        Err(error) if writes.len() > 1 => {
-                            return Err(BaseError::Unsure(error.to_string()));
-                        }
-                        Err(error) => return Err(error),
-                    },
-                });
-            }
-            Ok(all)
         }
         .boxed()
     }
@@ -335,7 +329,8 @@ impl Base for PostgresBase {
             let mut params = row.scalars();
             params.extend(frames.of_one());
             params.extend(names.of_new());
-            params.extend([&tenant as &(dyn ToSql + Sync), &scope, &created_at, &keys]);
+            let counted = new.counted.0;
+            params.extend([&tenant as &(dyn ToSql + Sync), &scope, &created_at, &keys, &counted]);
             let connection = self.pick(&self.waiting);
             let created = match &parent {
                 None => self.write(connection, sql::CREATE, &params).await,
@@ -377,19 +372,22 @@ impl Base for PostgresBase {
         .boxed()
     }
 
-    fn rows(&self, query: RowQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
+    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
         async move {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let uuid = |hash: &Hash16| Uuid::from_bytes(*hash);
             let found = match &query {
-                RowQuery::Names(names) => {
+                SessionQuery::Names(names) => {
                     self.read(sql::ROWS_BY_NAME, &[&uuids(names), &limit]).await
                 }
-                RowQuery::Uids(uids) => self.read(sql::ROWS_BY_UID, &[&uuids(uids), &limit]).await,
-                RowQuery::Children(uids) => {
-                    self.read(sql::ROWS_BY_PARENT, &[&uuids(uids), &limit]).await
+                SessionQuery::Uids(uids) => {
+                    self.read(sql::ROWS_BY_UID, &[&uuids(uids), &limit]).await
                 }
-                RowQuery::Page { scope, workspace, after, ascending } => {
+                SessionQuery::Children { parent, after } => {
+                    let after = after.as_ref().map(uuid);
+                    self.read(sql::ROWS_BY_PARENT, &[&uuid(parent), &after, &limit]).await
+                }
+                SessionQuery::Page { scope, workspace, after, ascending } => {
                     let workspace = workspace.as_ref().map(uuid);
                     let edge = if *ascending { i64::MIN } else { i64::MAX };
                     let (time, name) = after.unwrap_or((Timestamp(edge), [0; 16]));
@@ -397,21 +395,21 @@ impl Base for PostgresBase {
                     let place = (time.0, uuid(&name));
                     self.read(sql, &[&uuid(scope), &workspace, &place.0, &place.1, &limit]).await
                 }
-                RowQuery::Scope { scope, after } => {
+                SessionQuery::Scope { scope, after } => {
                     let after = after.as_ref().map(uuid);
                     self.read(sql::ROWS_OF_SCOPE, &[&uuid(scope), &after, &limit]).await
                 }
-                RowQuery::Unfinished { scope, workspace } => {
+                SessionQuery::Unfinished { scope, workspace } => {
                     let workspace = workspace.as_ref().map(uuid);
                     self.read(sql::UNFINISHED, &[&uuid(scope), &workspace, &limit]).await
                 }
-                RowQuery::Moved { seconds, after } => {
+                SessionQuery::Moved { seconds, after } => {
                     let seconds = i64::try_from(*seconds).unwrap_or(i64::MAX).min(i64::MAX / 2);
                     let slots = seconds / 10 + 1;
                     let (slot, name) = after.unwrap_or((i32::MIN, [0; 16]));
                     self.read(sql::MOVED, &[&slots, &slot, &uuid(&name), &limit]).await
                 }
-                RowQuery::All { after } => {
+                SessionQuery::All { after } => {
                     let after = after.as_ref().map(uuid);
                     self.read(sql::ALL_ROWS, &[&after, &limit]).await
                 }
@@ -442,13 +440,15 @@ impl Base for PostgresBase {
                     let params: [&(dyn ToSql + Sync); 5] = [&uid, &from, &to, &frames, &bytes];
                     self.read(sql::FRAMES_BACKWARD, &params).await
                 }
-                FrameQuery::Noted { from, frames } => {
-                    let (from, frames) = (from.0 as i64, count(frames));
-                    self.read(sql::FRAMES_NOTED, &[&uid, &from, &frames]).await
-                }
-                FrameQuery::All { from, frames, bytes } => {
+                FrameQuery::Noted { from, frames, bytes } => {
                     let (from, frames, bytes) = (from.0 as i64, count(frames), count(bytes));
-                    self.read(sql::FRAMES_ALL, &[&uid, &from, &frames, &bytes]).await
+                    self.read(sql::FRAMES_NOTED, &[&uid, &from, &frames, &bytes]).await
+                }
+                FrameQuery::All { from, first, frames, bytes } => {
+                    let (from, first) = (from.0 as i64, first.0 as i64);
+                    let (frames, bytes) = (count(frames), count(bytes));
+                    let params: [&(dyn ToSql + Sync); 5] = [&uid, &from, &frames, &bytes, &first];
+                    self.read(sql::FRAMES_ALL, &params).await
                 }
             };
             let found = found?;
@@ -495,7 +495,9 @@ impl Base for PostgresBase {
         async move {
             let (first, number) = (first.0 as i64, number.0 as i64);
             let uid = Uuid::from_bytes(uid);
-            let found = self.read(sql::ATTEMPT, &[&uid, &first, &number]).await?;
+            // By a connection that commits: it is to the server that takes writes.
+            let connection = self.pick(&self.waiting);
+            let found = self.read_on(connection, sql::ATTEMPT, &[&uid, &first, &number]).await?;
             Ok(found.first().map(|row| row.get::<_, Uuid>(0).into_bytes()))
         }
         .boxed()
@@ -516,6 +518,10 @@ impl Base for PostgresBase {
         async move {
             let connection = self.pick(&self.waiting);
             let found = match step {
+                ReclaimStep::AwaitForks { name, uid } => {
+                    let [name, uid] = [name, uid].map(Uuid::from_bytes);
+                    self.write(connection, sql::AWAIT_FORKS, &[&name, &uid]).await
+                }
                 ReclaimStep::Mark { name, uid, revision } => {
                     let [name, uid] = [name, uid].map(Uuid::from_bytes);
                     self.write(connection, sql::MARK, &[&name, &uid, &(revision as i64)]).await
@@ -541,18 +547,18 @@ impl Base for PostgresBase {
 
     fn beat(&self, beat: Heartbeat) -> BaseFuture<'_, BaseStatus> {
         async move {
-            let connection = self.pick(&self.waiting);
             let confirmed = i64::try_from(beat.confirmed).unwrap_or(i64::MAX);
             let node = Uuid::from_bytes(beat.node);
             let params: [&(dyn ToSql + Sync); 5] =
                 [&node, &beat.counted.0, &confirmed, &beat.about, &beat.leaves];
+            let client = self.reports.client().await.map_err(read_error)?;
             let report = async {
-                let found = connection.query(sql::BEAT, &params).await?;
-                let others = connection.query(sql::OTHERS, &[&node]).await?;
-                Ok::<_, connect::QueryError>((found, others))
+                let found = client.query(sql::BEAT, &params).await?;
+                let others = client.query(sql::OTHERS, &[&node]).await?;
+                Ok::<_, StatementError>((found, others))
             };
             let Ok(reply) = tokio::time::timeout(BEAT_MAX, report).await else {
-                connection.drop_client();
+                self.reports.give_up(&client);
                 return Err(BaseError::Unreachable("the database does not reply".to_owned()));
             };
             let (found, others) = reply.map_err(read_error)?;
@@ -585,7 +591,7 @@ impl Base for PostgresBase {
             self.hints.stop();
             self.connector.close();
             let all = self.lanes.iter().chain(&self.waiting).chain(&self.readers);
-            all.for_each(Connection::drop_client);
+            all.chain([&self.reports]).for_each(Connection::close);
         }
         .boxed()
     }

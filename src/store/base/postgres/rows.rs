@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Parameters of a statement, borrowed.
-pub(super) type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+pub(super) type SqlParams<'a> = Vec<&'a (dyn ToSql + Sync)>;
 
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -73,7 +73,7 @@ impl<'a> RowColumns<'a> {
     }
 
     /// Returns the parameters of a statement about many rows.
-    pub(super) fn arrays(&self) -> Params<'_> {
+    pub(super) fn arrays(&self) -> SqlParams<'_> {
         vec![
             &self.names,
             &self.uids,
@@ -96,7 +96,7 @@ impl<'a> RowColumns<'a> {
     }
 
     /// Returns the parameters of a statement about one row.
-    pub(super) fn scalars(&self) -> Params<'_> {
+    pub(super) fn scalars(&self) -> SqlParams<'_> {
         let columns: [Option<&(dyn ToSql + Sync)>; 16] = [
             first(&self.names),
             first(&self.uids),
@@ -155,7 +155,7 @@ impl<'a> FrameColumns<'a> {
     }
 
     /// Returns the parameters of a statement about one session.
-    pub(super) fn of_one(&self) -> Params<'_> {
+    pub(super) fn of_one(&self) -> SqlParams<'_> {
         vec![
             &self.firsts,
             &self.numbers,
@@ -168,8 +168,8 @@ impl<'a> FrameColumns<'a> {
     }
 
     /// Returns the parameters of a statement about many sessions.
-    pub(super) fn of_many(&self) -> Params<'_> {
-        let mut params: Params<'_> = vec![&self.sessions];
+    pub(super) fn of_many(&self) -> SqlParams<'_> {
+        let mut params: SqlParams<'_> = vec![&self.sessions];
         params.extend(self.of_one());
         params
     }
@@ -217,12 +217,12 @@ impl<'a> NameColumns<'a> {
     }
 
     /// Returns the parameters of a new session, all of whose names are new.
-    pub(super) fn of_new(&self) -> Params<'_> {
+    pub(super) fn of_new(&self) -> SqlParams<'_> {
         vec![&self.hashes, &self.positions, &self.events, &self.digests, &self.times]
     }
 
     /// Returns the parameters of a statement about one session.
-    pub(super) fn of_one(&self) -> Params<'_> {
+    pub(super) fn of_one(&self) -> SqlParams<'_> {
         let mut params = self.of_new();
         let absent: [&(dyn ToSql + Sync); 4] =
             [&self.absent_sessions, &self.absent_hashes, &self.absent_below, &self.absent_live];
@@ -231,8 +231,8 @@ impl<'a> NameColumns<'a> {
     }
 
     /// Returns the parameters of a statement about many sessions.
-    pub(super) fn of_many(&self) -> Params<'_> {
-        let mut params: Params<'_> = vec![&self.sessions];
+    pub(super) fn of_many(&self) -> SqlParams<'_> {
+        let mut params: SqlParams<'_> = vec![&self.sessions];
         params.extend(self.of_new());
         params.push(&self.absent_owners);
         params.extend(self.of_one().into_iter().skip(5));

@@ -1,9 +1,19 @@
-//! The statements. `sl.` stands for the schema. Measured against a server, with the plans of lanes
-//! pinned: docs/beyond-one-machine.md.
+//! The statements; `sl.` stands for the schema. It must not decide anything about a session.
 
-/// Settings of a connection that commits: the plan of a statement with arrays of any length must not
-/// depend on the lengths it had first.
+/// Settings of a connection that commits: the plan of a statement with arrays must not depend on
+/// the lengths that they had first.
 pub(super) const LANE_SETTINGS: &str = "\
+SET synchronous_commit = on;
+SET default_transaction_isolation = 'read committed';
+SET default_transaction_read_only = off;
+SET lock_timeout = '50ms';
+SET plan_cache_mode = force_generic_plan;
+SET enable_seqscan = off;
+SET enable_mergejoin = off;
+SET jit = off;";
+
+/// Settings of a connection whose statements may wait for a lock.
+pub(super) const WAITING_SETTINGS: &str = "\
 SET synchronous_commit = on;
 SET default_transaction_isolation = 'read committed';
 SET default_transaction_read_only = off;
@@ -12,10 +22,16 @@ SET enable_seqscan = off;
 SET enable_mergejoin = off;
 SET jit = off;";
 
-/// Settings of any other connection.
-pub(super) const SETTINGS_OF_ALL: &str = "\
+/// Settings of a connection that reads.
+pub(super) const READER_SETTINGS: &str = "\
+SET synchronous_commit = on;
 SET default_transaction_isolation = 'read committed';
-SET synchronous_commit = off;
+SET jit = off;";
+
+/// Settings of a connection for reports and hints, which wait for no standby.
+pub(super) const REPORT_SETTINGS: &str = "\
+SET synchronous_commit = local;
+SET default_transaction_isolation = 'read committed';
 SET jit = off;";
 
 /// A write without an effect: the first one of a connection, and one after a commit in doubt.
@@ -116,7 +132,7 @@ WITH want AS MATERIALIZED (
       unfinished = g.unfinished, chain = g.chain, control_chain = g.control_chain, work = g.work,
       entry = CASE WHEN g.enters THEN g.entry ELSE s.entry END,
       workspace = CASE WHEN g.enters THEN g.workspace ELSE s.workspace END, format = $17,
-      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+      moved_in = floor(extract(epoch FROM clock_timestamp()) / 10)::int4
   FROM good g WHERE s.name = g.name AND s.uid = g.uid AND s.revision = g.revision
   RETURNING s.uid
 ), framed AS (
@@ -149,7 +165,7 @@ WITH moved AS (
       used_at = $7, bytes = $8, stage = $9, unfinished = $10, chain = $11, control_chain = $12,
       work = $13, entry = CASE WHEN $16 THEN $14 ELSE s.entry END,
       workspace = CASE WHEN $16 THEN $15 ELSE s.workspace END, format = $17,
-      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+      moved_in = floor(extract(epoch FROM clock_timestamp()) / 10)::int4
   WHERE s.name = $1 AND s.uid = $2 AND s.revision = $3
     AND NOT EXISTS (SELECT FROM unnest($30::uuid[], $31::uuid[], $32::int8[], $33::int8[])
         x(session, hash, below, live)
@@ -174,14 +190,14 @@ WITH moved AS (
 SELECT EXISTS (SELECT FROM moved)";
 
 /// A new session: 1-17 its columns, 18-24 frames, 25-29 names, 30-32 tenant, scope and time of
-/// creation, 33 the key of the creation.
+/// creation, 33 the key of the creation, 34 the count of time.
 pub(super) const CREATE: &str = "\
 WITH made AS (
   INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
       unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
       created_at)
   SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
-      floor(extract(epoch FROM statement_timestamp()) / 10)::int4, $30, $31, $32 WHERE $16
+      floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32 WHERE $16
   RETURNING uid
 ), framed AS (
   INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
@@ -193,21 +209,21 @@ WITH made AS (
       $29::int8[]) n(hash, position, events, digest, at)
 ), keyed AS (
   INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $32 FROM made m, unnest($33::uuid[]) k(hash)
+  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $34 FROM made m, unnest($33::uuid[]) k(hash)
 )
 SELECT uid FROM made";
 
-/// The same with a parent, 34 its name and 35 its uid, which must be alive and held by no other.
+/// The same with a parent, 35 its name and 36 its uid, which must be alive and held by no other.
 pub(super) const FORK: &str = "\
 WITH parent AS MATERIALIZED (
-  SELECT uid FROM sl.session WHERE name = $34 AND uid = $35 AND stage = 0
+  SELECT uid FROM sl.session WHERE name = $35 AND uid = $36 AND stage = 0
   FOR KEY SHARE SKIP LOCKED
 ), made AS (
   INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
       unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
       created_at, parent)
   SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
-      floor(extract(epoch FROM statement_timestamp()) / 10)::int4, $30, $31, $32, p.uid
+      floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32, p.uid
   FROM parent p WHERE $16
   RETURNING uid
 ), framed AS (
@@ -220,7 +236,7 @@ WITH parent AS MATERIALIZED (
       $29::int8[]) n(hash, position, events, digest, at)
 ), keyed AS (
   INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $32 FROM made m, unnest($33::uuid[]) k(hash)
+  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $34 FROM made m, unnest($33::uuid[]) k(hash)
 )
 SELECT uid FROM made";
 
@@ -232,7 +248,7 @@ WITH moved AS (
       used_at = $7, bytes = $8, stage = $9, unfinished = $10, chain = $11, control_chain = $12,
       work = $13, entry = CASE WHEN $16 THEN $14 ELSE s.entry END,
       workspace = CASE WHEN $16 THEN $15 ELSE s.workspace END, format = $17,
-      moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+      moved_in = floor(extract(epoch FROM clock_timestamp()) / 10)::int4
   WHERE s.name = $1 AND s.uid = $2 AND s.revision = $3
   RETURNING s.uid
 ), framed AS (
@@ -259,8 +275,8 @@ pub(super) const ROWS_BY_UID: &str = "\
 SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
 
 pub(super) const ROWS_BY_PARENT: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.parent = ANY($1::uuid[])
-ORDER BY s.created_at, s.name LIMIT $2";
+SELECT s.*, t.removals FROM sl.session s, sl.store t
+WHERE s.parent = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
 
 pub(super) const PAGE_DOWN: &str = "\
 SELECT s.*, t.removals FROM sl.session s, sl.store t
@@ -307,7 +323,8 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
     FROM (SELECT * FROM sl.frame f
           WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
             AND f.first >= COALESCE(
-              (SELECT p.first FROM sl.frame p WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
+              (SELECT p.first FROM sl.frame p
+               WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
                ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)
           ORDER BY f.first, f.number LIMIT $4) f
   ) b WHERE b.before = 0 OR b.before < $5
@@ -326,6 +343,10 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
       sum(length(f.frame)) OVER (ORDER BY f.first DESC, f.number DESC) - length(f.frame) AS before
     FROM (SELECT * FROM sl.frame f
           WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
+            AND f.first >= COALESCE(
+              (SELECT p.first FROM sl.frame p
+               WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
+               ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)
           ORDER BY f.first DESC, f.number DESC LIMIT $4) f
   ) b WHERE b.before = 0 OR b.before < $5
 ) r ON true WHERE s.uid = $1";
@@ -337,8 +358,11 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
     array_agg(b.events ORDER BY b.number) AS events,
     array_agg(b.number ORDER BY b.number) AS numbers,
     array_agg(b.frame ORDER BY b.number) AS frames
-  FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.noted AND f.number >= $2
-        ORDER BY f.number LIMIT $3) b
+  FROM (
+    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.number) - length(f.frame) AS before
+    FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.noted AND f.number >= $2
+          ORDER BY f.number LIMIT $3) f
+  ) b WHERE b.before = 0 OR b.before < $4
 ) r ON true WHERE s.uid = $1";
 
 /// All frames from a number on: numbers rise with positions.
@@ -351,7 +375,8 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
     array_agg(b.frame ORDER BY b.first, b.number) AS frames
   FROM (
     SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.first, f.number) - length(f.frame) AS before
-    FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.number >= $2
+    FROM (SELECT * FROM sl.frame f
+          WHERE f.session = $1 AND f.first >= $5 AND f.number >= $2
           ORDER BY f.first, f.number LIMIT $3) f
   ) b WHERE b.before = 0 OR b.before < $4
 ) r ON true WHERE s.uid = $1";
@@ -380,26 +405,41 @@ WITH held AS MATERIALIZED (
   SELECT name, uid FROM sl.session WHERE name = $1 AND uid = $2 AND revision = $3 FOR UPDATE
 ), marked AS (
   UPDATE sl.session s SET revision = s.revision + 1, stage = 5,
-    moved_in = floor(extract(epoch FROM statement_timestamp()) / 10)::int4
+    moved_in = floor(extract(epoch FROM clock_timestamp()) / 10)::int4
   FROM held h WHERE s.name = h.name AND s.uid = h.uid AND s.revision = $3 RETURNING 1
 )
 SELECT count(*) FROM marked";
 
+/// The lock conflicts with that of a fork that is being created.
+pub(super) const AWAIT_FORKS: &str = "\
+WITH held AS MATERIALIZED (
+  SELECT name FROM sl.session WHERE name = $1 AND uid = $2 AND stage >= 3 FOR UPDATE
+)
+SELECT count(*) FROM held";
+
+/// What is chosen is counted, not what is deleted: another node may be deleting the same rows.
 pub(super) const DELETE: &str = "\
-WITH frames AS (
-  DELETE FROM sl.frame f
-  USING (SELECT first, number FROM sl.frame WHERE session = $1 ORDER BY first, number LIMIT $2) x
-  WHERE f.session = $1 AND f.first = x.first AND f.number = x.number RETURNING 1
-), names AS (
-  DELETE FROM sl.name n USING (SELECT hash FROM sl.name WHERE session = $1 LIMIT $2) x
-  WHERE n.session = $1 AND n.hash = x.hash RETURNING 1
+WITH ended AS MATERIALIZED (
+  SELECT uid FROM sl.session WHERE uid = $1 AND stage >= 3
+), frames AS MATERIALIZED (
+  SELECT f.first, f.number FROM sl.frame f JOIN ended e ON e.uid = f.session
+  WHERE f.session = $1 ORDER BY f.first, f.number LIMIT $2
+), names AS MATERIALIZED (
+  SELECT n.hash FROM sl.name n JOIN ended e ON e.uid = n.session WHERE n.session = $1 LIMIT $2
+), gone_frames AS (
+  DELETE FROM sl.frame f USING frames x
+  WHERE f.session = $1 AND f.first = x.first AND f.number = x.number
+), gone_names AS (
+  DELETE FROM sl.name n USING names x WHERE n.session = $1 AND n.hash = x.hash
 )
 SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM names)";
 
 pub(super) const FREE: &str = "\
 WITH gone AS (
   DELETE FROM sl.session WHERE name = $1 AND uid = $2 AND stage = 5
-    AND NOT EXISTS (SELECT FROM sl.session c WHERE c.parent = $2) RETURNING 1
+    AND NOT EXISTS (SELECT FROM sl.session c WHERE c.parent = $2)
+    AND NOT EXISTS (SELECT FROM sl.frame f WHERE f.session = $2)
+    AND NOT EXISTS (SELECT FROM sl.name n WHERE n.session = $2) RETURNING 1
 )
 SELECT count(*) FROM gone";
 
@@ -419,8 +459,7 @@ WITH t AS (
   DELETE FROM sl.node WHERE $5 AND id = $1 OR seen < clock_timestamp() - interval '1 hour'
 )
 SELECT t.counted, t.removals, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
-  current_setting('synchronous_standby_names') AS standbys,
-  current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync,
+  current_setting('synchronous_standby_names') AS standbys, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS pages
 FROM t";
 
@@ -430,8 +469,7 @@ WHERE id <> $1 AND seen > clock_timestamp() - interval '10 s'";
 
 pub(super) const SETTINGS: &str = "\
 SELECT current_setting('synchronous_standby_names') AS standbys,
-  current_setting('synchronous_commit') AS commit, current_setting('fsync') AS fsync,
-  current_setting('full_page_writes') AS pages";
+  current_setting('fsync') AS fsync, current_setting('full_page_writes') AS pages";
 
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 

@@ -172,13 +172,13 @@ impl ServerCertVerifier for Lenient {
 }
 
 /// A TLS session over a stream.
-pub(super) struct Session<S>(tokio_rustls::client::TlsStream<S>);
+pub(super) struct TlsSession<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S> MakeTlsConnect<S> for MakeTls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Session<S>;
+    type Stream = TlsSession<S>;
     type TlsConnect = ConnectTls;
     type Error = rustls::pki_types::InvalidDnsNameError;
 
@@ -200,23 +200,23 @@ impl<S> TlsConnect<S> for ConnectTls
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    type Stream = Session<S>;
+    type Stream = TlsSession<S>;
     type Error = io::Error;
-    type Future = BoxFuture<'static, io::Result<Session<S>>>;
+    type Future = BoxFuture<'static, io::Result<TlsSession<S>>>;
 
     fn connect(self, stream: S) -> Self::Future {
         let connector = tokio_rustls::TlsConnector::from(self.config);
-        async move { connector.connect(self.name, stream).await.map(Session) }.boxed()
+        async move { connector.connect(self.name, stream).await.map(TlsSession) }.boxed()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Session<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for TlsSession<S> {
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Session<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for TlsSession<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -226,7 +226,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Session<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Session<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for TlsSession<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,5 +1,5 @@
-//! The address of a database: `postgres://USER@HOST[:PORT][,HOST…]/DATABASE?OPTION=VALUE`. It must
-//! not show a password.
+//! The address of a database: `postgres://USER@HOST[:PORT][,HOST…]/DATABASE?OPTION=VALUE`. It
+//! must not show a password.
 
 use std::{fmt, net::IpAddr, time::Duration};
 
@@ -13,17 +13,19 @@ use super::{
 
 const SCHEMA: &str = "sessionlog";
 const PORT: u16 = 5432;
-const CONNECT: Duration = Duration::from_secs(5);
+const CONNECT: Duration = Duration::from_secs(2);
 /// Time after which a connection without an acknowledgement is lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
 /// Options of the address.
-const OPTIONS: &str = "schema, durability, sslmode, sslrootcert, sslcert, sslkey, host, port, user, \
-                       application_name";
+const OPTIONS: &str = "schema, durability, sslmode, sslrootcert, sslcert, sslkey, host, port, \
+                       user, application_name";
 
 /// Address of a database.
 #[derive(Clone)]
 pub struct PostgresUrl {
-    pub(super) config: tokio_postgres::Config,
+    /// Settings of a connection, without a host.
+    config: tokio_postgres::Config,
+    hosts: Vec<(String, u16)>,
     pub(super) schema: String,
     /// The least durability that is accepted.
     pub(super) durability: Option<Durability>,
@@ -95,10 +97,7 @@ impl PostgresUrl {
                 "sslcert" => tls.certificate = Some(value),
                 "sslkey" => tls.key = Some(value),
                 "host" => socket = Some(value),
-                "port" => {
-                    let wrong = |_| refuse(format!("port: {value:?} is no port"));
-                    port = Some(value.parse().map_err(wrong)?);
-                }
+                "port" => port = Some(value),
                 "user" => user = value,
                 "application_name" => name = value,
                 // Every connection needs a server that takes writes.
@@ -110,11 +109,20 @@ impl PostgresUrl {
                 }
             }
         }
-        if let Some(socket) = socket {
-            hosts = vec![(socket, port.unwrap_or(PORT))];
+        let ports: Vec<u16> = match &port {
+            None => vec![PORT],
+            Some(list) => list
+                .split(',')
+                .map(|port| port.parse().map_err(|_| refuse(format!("port: {port:?} is no port"))))
+                .collect::<Result<_, _>>()?,
+        };
+        if let Some(list) = socket {
+            let port = |n: usize| ports.get(n).or(ports.last()).copied().unwrap_or(PORT);
+            let list = list.split(',').enumerate();
+            hosts = list.map(|(n, host)| (host.to_owned(), port(n))).collect();
         }
         if hosts.is_empty() {
-            hosts.push(("localhost".to_owned(), port.unwrap_or(PORT)));
+            hosts.push(("localhost".to_owned(), ports.first().copied().unwrap_or(PORT)));
         }
         if !is_plain_name(&schema) {
             return Err(refuse(format!(
@@ -127,9 +135,6 @@ impl PostgresUrl {
             return Err(refuse("sslcert and sslkey are given together".to_owned()));
         }
         let mut config = tokio_postgres::Config::new();
-        for (host, port) in &hosts {
-            config.host(host).port(*port);
-        }
         let database = if database.is_empty() { user.clone() } else { database };
         if !user.is_empty() {
             config.user(&user);
@@ -157,7 +162,17 @@ impl PostgresUrl {
         let shown = format!("postgres://{at}{}/{database}{in_schema}", list.join(","));
         let has_password = password.is_some();
         let place = [first.0, first.1.to_string(), database, user];
-        Ok(Self { config, schema, durability, tls, shown, has_password, place })
+        Ok(Self { config, hosts, schema, durability, tls, shown, has_password, place })
+    }
+
+    /// Returns the settings of a connection to each host.
+    pub(super) fn hosts(&self) -> Vec<tokio_postgres::Config> {
+        let one = |(host, port): &(String, u16)| {
+            let mut config = self.config.clone();
+            config.host(host).port(*port);
+            config
+        };
+        self.hosts.iter().map(one).collect()
     }
 
     /// Returns true if the address has a password.
@@ -266,11 +281,12 @@ mod tests {
         assert_eq!(url.to_string(), "postgres://ada@db1,db2:6000/logs?schema=x1");
         assert!(url.has_password() && !format!("{url:?}").contains("cret"));
         assert_eq!(url.config.get_password(), Some(&b"s:cret"[..]));
-        assert_eq!(url.config.get_ports(), [5432, 6000]);
+        let ports: Vec<u16> = url.hosts.iter().map(|(_, port)| *port).collect();
+        assert_eq!(ports, [5432, 6000]);
         assert_eq!(url.tls.verification, Verification::Full);
         let local = PostgresUrl::parse("postgresql:///logs?host=/run/pg&port=6001").unwrap();
         assert_eq!(local.tls.verification, Verification::Disabled);
-        assert_eq!(local.config.get_ports(), [6001]);
+        assert_eq!(local.hosts, [("/run/pg".to_owned(), 6001)]);
     }
 
     #[test]

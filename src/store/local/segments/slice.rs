@@ -349,7 +349,8 @@ impl Segments {
                         taken.push_events(&group.events);
                     } else {
                         let place = (path.as_str(), salt);
-                        flaws.extend(taken.push_whole_frames(
+                        flaws.extend(push_whole_frames(
+                            taken,
                             (session.hash, cipher),
                             place,
                             &frames,
@@ -435,37 +436,35 @@ fn group_at(segment: &OpenSegment, at: usize) -> ops::Range<usize> {
     }
 }
 
-impl SliceBuilder<'_> {
-    /// Adds the events of the whole ones of these frames; returns the flaws of the others.
-    fn push_whole_frames(
-        &mut self,
-        session: (SessionHash, Option<&Cipher>),
-        (path, salt): (&str, u64),
-        frames: &[FrameIndex],
-        read: &FileReading,
-    ) -> Vec<UnreadableRange> {
-        let (mut flaws, fill) = (Vec::new(), self.read.fill);
-        let from = frames.first().map_or(0, |frame| frame.byte_offset);
-        let mut take = |index: &FrameIndex| {
-            let range = Range::new(index.first_position, index.end_position());
-            if overlap(range, self.range) == 0 {
-                return true;
-            }
-            let frame = decode_frame(session, salt, index, from, &read.bytes);
-            if let Err(fault) = frame.and_then(|frame| self.push_frame(&frame)) {
-                let unread = read.holes.overlaps(index.byte_offset, index.next_offset());
-                let fault = if unread { Fault::Unreadable } else { fault };
-                let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
-                flaws.push(UnreadableRange { range, reason, unread });
-            }
-            !self.full
-        };
-        match fill {
-            FillDirection::Forward => frames.iter().all(&mut take),
-            FillDirection::Backward => frames.iter().rev().all(&mut take),
-        };
-        flaws
-    }
+/// Adds the events of the whole ones of these frames to a slice; returns the flaws of the others.
+fn push_whole_frames(
+    taken: &mut SliceBuilder<'_>,
+    session: (SessionHash, Option<&Cipher>),
+    (path, salt): (&str, u64),
+    frames: &[FrameIndex],
+    read: &FileReading,
+) -> Vec<UnreadableRange> {
+    let (mut flaws, fill) = (Vec::new(), taken.read.fill);
+    let from = frames.first().map_or(0, |frame| frame.byte_offset);
+    let mut take = |index: &FrameIndex| {
+        let range = Range::new(index.first_position, index.end_position());
+        if overlap(range, taken.range) == 0 {
+            return true;
+        }
+        let frame = decode_frame(session, salt, index, from, &read.bytes);
+        if let Err(fault) = frame.and_then(|frame| taken.push_frame(&frame)) {
+            let unread = read.holes.overlaps(index.byte_offset, index.next_offset());
+            let fault = if unread { Fault::Unreadable } else { fault };
+            let reason = format!("{path} at byte {}: {fault}", index.byte_offset);
+            flaws.push(UnreadableRange { range, reason, unread });
+        }
+        !taken.full
+    };
+    match fill {
+        FillDirection::Forward => frames.iter().all(&mut take),
+        FillDirection::Backward => frames.iter().rev().all(&mut take),
+    };
+    flaws
 }
 
 fn covered_range(frames: &[FrameIndex]) -> Range {

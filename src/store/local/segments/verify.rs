@@ -87,7 +87,7 @@ impl Segments {
         walk.record_chain();
         for file in &entry.segments {
             if let Err(error) = self.verify_segment(session, file, &mut walk) {
-                refused.push((walk.skip_segment(file), error));
+                refused.push((skip_segment(&mut walk, file), error));
             }
         }
         for held in memory {
@@ -190,11 +190,11 @@ impl Segments {
         match found() {
             Ok((found, tables)) => {
                 walk.bytes += file.bytes;
-                walk.verify_frames(found, tables, file, &path);
+                verify_frames(walk, found, tables, file, &path);
             }
             Err(LogError::Io(error)) if !concerns_one_file(&error) => return Err(error),
             Err(error) => {
-                let range = walk.skip_segment(file);
+                let range = skip_segment(walk, file);
                 walk.record_gap(range, format!("{path}: {error}"), error.is_unreadable());
             }
         }
@@ -202,69 +202,72 @@ impl Segments {
     }
 }
 
-impl ChainWalk {
-    /// Continues after an unreadable segment; returns its range.
-    fn skip_segment(&mut self, file: &SegmentEntry) -> Range {
-        (self.position, self.chain) = (Position(file.end), UNKNOWN_CHAIN);
-        Range::new(Position(file.base), Position(file.end))
-    }
+/// Continues after an unreadable segment; returns its range.
+fn skip_segment(walk: &mut ChainWalk, file: &SegmentEntry) -> Range {
+    (walk.position, walk.chain) = (Position(file.end), UNKNOWN_CHAIN);
+    Range::new(Position(file.base), Position(file.end))
+}
 
-    /// Verifies the frames of a segment; missing positions between or after them are damage.
-    fn verify_frames(
-        &mut self,
-        found: RegionScan,
-        tables: Option<Fault>,
-        file: &SegmentEntry,
-        path: &str,
-    ) {
-        let mut wrong = None;
-        for piece in found.pieces {
-            match piece {
-                ScanPiece::Bad { byte_offset, fault, .. } => {
-                    wrong.get_or_insert((byte_offset, fault));
+/// Verifies the frames of a segment; missing positions between or after them are damage.
+fn verify_frames(
+    walk: &mut ChainWalk,
+    found: RegionScan,
+    tables: Option<Fault>,
+    file: &SegmentEntry,
+    path: &str,
+) {
+    let mut wrong = None;
+    for piece in found.pieces {
+        match piece {
+            ScanPiece::Bad { byte_offset, fault, .. } => {
+                wrong.get_or_insert((byte_offset, fault));
+            }
+            ScanPiece::Frame { frame, byte_offset } => {
+                let first = frame.header.first_position;
+                if let Some(wrong) = wrong.take() {
+                    record_fault(walk, Range::new(walk.position.min(first), first), path, wrong);
                 }
-                ScanPiece::Frame { frame, byte_offset } => {
-                    let first = frame.header.first_position;
-                    if let Some(wrong) = wrong.take() {
-                        self.record_fault(Range::new(self.position.min(first), first), path, wrong);
-                    }
-                    let header = frame.header;
-                    match frame.decrypt(self.cipher.clone().as_deref()) {
-                        Ok(frame) => self.verify_records(frame),
-                        Err(fault) => {
-                            self.record_damage(
-                                header.range(),
-                                format!("{path} at byte {byte_offset}: {fault}"),
-                            );
-                            self.position = header.range().to;
-                            self.chain = UNKNOWN_CHAIN;
-                        }
+                let header = frame.header;
+                match frame.decrypt(walk.cipher.clone().as_deref()) {
+                    Ok(frame) => walk.verify_records(frame),
+                    Err(fault) => {
+                        walk.record_damage(
+                            header.range(),
+                            format!("{path} at byte {byte_offset}: {fault}"),
+                        );
+                        walk.position = header.range().to;
+                        walk.chain = UNKNOWN_CHAIN;
                     }
                 }
             }
         }
-        let end = Position(file.end);
-        // If every event was found, the bytes after them are the tables.
-        let rest = match self.position == end {
-            true => tables.or(found.rest),
-            false => found.rest.or(tables),
-        };
-        let wrong = wrong.or(rest.map(|fault| (found.end, fault)));
-        let range = Range::new(self.position.min(end), end);
-        match wrong {
-            Some(wrong) => self.record_fault(range, path, wrong),
-            None if self.position != end => {
-                self.record_damage(range, format!("{path} ends too early"));
-            }
-            None => {}
-        }
-        if self.position != end {
-            (self.position, self.chain) = (end, UNKNOWN_CHAIN);
-        }
     }
+    let end = Position(file.end);
+    // If every event was found, the bytes after them are the tables.
+    let rest = match walk.position == end {
+        true => tables.or(found.rest),
+        false => found.rest.or(tables),
+    };
+    let wrong = wrong.or(rest.map(|fault| (found.end, fault)));
+    let range = Range::new(walk.position.min(end), end);
+    match wrong {
+        Some(wrong) => record_fault(walk, range, path, wrong),
+        None if walk.position != end => {
+            walk.record_damage(range, format!("{path} ends too early"));
+        }
+        None => {}
+    }
+    if walk.position != end {
+        (walk.position, walk.chain) = (end, UNKNOWN_CHAIN);
+    }
+}
 
-    fn record_fault(&mut self, range: Range, path: &str, (byte_offset, fault): (u64, Fault)) {
-        let reason = format!("{path} at byte {byte_offset}: {fault}");
-        self.record_gap(range, reason, fault == Fault::Unreadable);
-    }
+fn record_fault(
+    walk: &mut ChainWalk,
+    range: Range,
+    path: &str,
+    (byte_offset, fault): (u64, Fault),
+) {
+    let reason = format!("{path} at byte {byte_offset}: {fault}");
+    walk.record_gap(range, reason, fault == Fault::Unreadable);
 }

@@ -15,7 +15,7 @@ fn two_nodes() -> Option<(String, [Place; 2])> {
 }
 
 #[test]
-fn any_node_serves_any_session_and_a_client_goes_on_at_the_other() {
+fn each_node_serves_every_session_and_a_client_continues_at_the_other_node() {
     let Some((address, [one, other])) = two_nodes() else { return };
     let a = one.serve_with(&["--store", &address]);
     let b = other.serve_with(&["--store", &address]);
@@ -106,7 +106,7 @@ fn an_owner_on_demand_and_the_tools_of_a_model_work_through_a_node() {
 }
 
 #[test]
-fn what_a_database_does_not_offer_is_refused_by_name() {
+fn settings_and_verbs_that_a_database_lacks_are_refused_by_name() {
     let place = Place::new();
     let address = "postgres://ada@localhost/logs";
     for (arguments, part) in [
