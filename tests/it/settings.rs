@@ -56,6 +56,8 @@ fn every_setting_has_a_flag_of_its_name_before_and_after_the_verb() {
         }
         let value = match name.as_str() {
             "url" => "http://127.0.0.1:1",
+            "store" => "postgres://ada@127.0.0.1/logs",
+            "require_durability" => "single",
             "embedder_url" => "http://127.0.0.1:1/v1/embeddings",
             "key_file" => "key",
             "key_command" => "cat key",
@@ -150,14 +152,16 @@ fn the_example_configuration_file_has_every_setting_with_its_default() {
     // A configured rules file must exist.
     let rules = place.write("secrets", "");
     let rules = format!("\"{}\"", rules.display());
-    // Two settings exclude each other.
-    for left_out in ["key_file", "key_command"] {
-        let lines = shown.iter().filter(|(name, _)| *name != left_out).map(|(name, value)| {
+    // These exclude each other.
+    let exclusive = ["key_file", "key_command", "store"];
+    for kept in exclusive {
+        let left_out = |name: &str| exclusive.contains(&name) && name != kept;
+        let lines = shown.iter().filter(|(name, _)| !left_out(name)).map(|(name, value)| {
             format!("{name} = {}\n", if *name == "secrets_file" { &rules } else { *value })
         });
         let whole = place.write("whole.toml", &lines.collect::<String>());
         let found = settings(&place, &["--config", whole.to_str().unwrap()], &[]);
-        for name in wanted.iter().filter(|name| **name != left_out) {
+        for name in wanted.iter().filter(|name| !left_out(name)) {
             let source = found[*name]["source"].as_str().unwrap();
             assert!(source.starts_with("file "), "{name}: {source}");
             let (value, default) = (&found[*name]["value"], &usual[*name]["value"]);

@@ -37,8 +37,9 @@ const SKEW_SECONDS: u64 = 30;
 impl Node {
     /// Returns the info of a session and records its use.
     pub(super) async fn use_session(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
+        let counted = self.counted_time();
         let head = self.fetch_visible(key).await?;
-        match self.record_use(head.clone()).await {
+        match self.record_use(head.clone(), counted).await {
             Ok(head) => {
                 head.check_visible()?;
                 Ok(head.info())
@@ -50,10 +51,9 @@ impl Node {
         }
     }
 
-    /// Records the use of a session, no finer than its grain.
-    pub(super) async fn record_use(&self, mut head: Head) -> StoreResult<Head> {
+    /// Records the use of a session at that count of time, no finer than its grain.
+    pub(super) async fn record_use(&self, mut head: Head, counted: Timestamp) -> StoreResult<Head> {
         for _ in 0..USE_TRIES {
-            let counted = self.counted_time();
             let grain = self.options.lifetimes.grain(head.entry.ttl_seconds);
             if counted < head.entry.used_at().plus_micros(micros(grain)) {
                 return Ok(head);
@@ -254,7 +254,7 @@ impl Node {
         match step {
             Some(LifetimeStep::Expire) if self.hub.is_followed(head.row.name) => {
                 // A caller that waits for its events counts as a use.
-                self.record_use(head.clone()).await?;
+                self.record_use(head.clone(), counted).await?;
             }
             Some(LifetimeStep::Expire) => {
                 let now = self.clock.now();

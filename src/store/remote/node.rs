@@ -516,7 +516,7 @@ impl Node {
     }
 
     /// Looks at followed sessions: announces their tails, and records that watched ones are used.
-    async fn poll_followed(&self, names: Vec<Hash16>) {
+    async fn poll_followed(&self, names: Vec<Hash16>, counted: Timestamp) {
         if names.is_empty() {
             return;
         }
@@ -533,7 +533,7 @@ impl Node {
         }
         for head in heads {
             if head.entry.stage.is_alive()
-                && let Err(error) = self.record_use(head).await
+                && let Err(error) = self.record_use(head, counted).await
             {
                 tracing::debug!(%error, "the use of a watched session is recorded later");
             }
@@ -584,11 +584,14 @@ async fn follow(
     poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut polled = Vec::new();
+        let mut counted = Timestamp(i64::MIN);
         tokio::select! {
             () = stop.cancelled() => return,
             _ = poll.tick() => {
                 let Some(node) = node.upgrade() else { return };
                 node.feed.poll();
+                // Before the look: a session that is followed then was in use at that time.
+                counted = node.counted_time();
                 polled = node.hub.followed();
             }
             hint = hints.recv() => {
@@ -614,6 +617,6 @@ async fn follow(
         if node.confirmed_removals() != before {
             node.wake.notify_one();
         }
-        node.poll_followed(polled).await;
+        node.poll_followed(polled, counted).await;
     }
 }
