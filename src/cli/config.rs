@@ -165,7 +165,13 @@ impl Config {
             url.name == "url"
                 && url.value.as_deref().is_some_and(|text| parse_server_url(text).is_none())
         };
+        let is_wrong_store = |store: &&mut SettingValue| {
+            store.name == "store"
+                && store.value.as_deref().is_some_and(|text| PostgresUrl::parse(text).is_err())
+        };
+        let wrong_store = found.iter_mut().find(is_wrong_store).and_then(|one| one.value.take());
         let wrong = found.iter_mut().find(is_wrong).and_then(|url| url.value.take());
+        let wrong = wrong.or(wrong_store);
         let mut config = Self::parse(found, file.clone(), environment)?;
         config.unreachable = wrong;
         Ok(config)
@@ -381,18 +387,26 @@ impl Database {
     }
 }
 
-/// Returns an address without its password, for a message.
+/// Returns an address without its password, for a message: nothing between the first colon after
+/// the scheme and the last `@`, and no option that may be one.
 fn hide_password(text: &str) -> String {
-    let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    match authority.rsplit_once('@') {
-        Some((user, host)) if user.contains(':') => {
-            let user = user.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}:***@{host}{path}")
+    let Some((scheme, rest)) = text.split_once("://") else { return "what was given".to_owned() };
+    let (rest, options) = match rest.rfind('@') {
+        Some(at) => match rest.get(at..).and_then(|rest| rest.find('?')) {
+            Some(query) => rest.split_at(at + query),
+            None => (rest, ""),
+        },
+        None => rest.split_at(rest.find('?').unwrap_or(rest.len())),
+    };
+    let place = match (rest.find(':'), rest.rfind('@')) {
+        (Some(colon), Some(at)) if colon < at => {
+            let (user, host) = (rest.get(..colon), rest.get(at..));
+            format!("{}:***{}", user.unwrap_or_default(), host.unwrap_or_default())
         }
-        _ => text.to_owned(),
-    }
+        _ => rest.to_owned(),
+    };
+    let has_secret = options.contains("pass");
+    format!("{scheme}://{place}{}", if has_secret { "?***" } else { options })
 }
 
 fn parse_secret_rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {

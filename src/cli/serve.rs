@@ -157,7 +157,8 @@ fn create_router(
 ) -> axum::Router {
     let on_demand = network.tcp.is_none();
     tokio::spawn(service.clone().follow_index(stop.clone()));
-    tokio::spawn(service.clone().follow_removals(stop.clone()));
+    // Until the process ends: while the server drains, other nodes wait for it.
+    tokio::spawn(service.clone().follow_removals(CancellationToken::new()));
     tokio::spawn(run_sweeps(service.clone(), stop.clone()));
     tokio::spawn(run_checkpoints(service.clone(), config.checkpoint_every, stop.clone()));
     let about = Owner {

@@ -62,7 +62,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "require_durability",
         "WORD",
         "least durability of the database: weak, single or replicated; below it no write is accepted",
-    ),
+    )
+    .as_shared(),
     Setting::new("url", "URL", "URL of a server to use instead of a data directory").shown_everywhere(),
     Setting::new("token", "TOKEN", "token for the server of url; environment only")
         .as_secret(),

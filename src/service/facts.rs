@@ -306,8 +306,10 @@ impl Service {
     ) -> ServiceResult<(SessionInfo, OwnedMutexGuard<CachedFacts>)> {
         let slot = self.slot(key);
         let mut info = self.convert_info(key, found)?;
+        // As of the read of the session: later ones do not hold up this fold.
+        let removals = self.store.removal_count();
         loop {
-            let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+            let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
             if self.fold_next(key, &mut cached.facts, info.tail).await? {
                 self.facts.resize(key, cached.weight())?;
                 return Ok((info, cached));
@@ -332,8 +334,9 @@ impl Service {
         }
         let slot = self.slot(key);
         let mut info = self.convert_info(key, self.store.use_session(key).await)?;
+        let removals = self.store.removal_count();
         loop {
-            let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+            let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
             let Some((_, facts)) = cached
                 .chain
                 .as_mut()
@@ -346,7 +349,7 @@ impl Service {
                 let facts = Facts::from_workspace(info.workspace.as_deref());
                 let mut facts = self.fold_links(&before, facts).await?;
                 facts.begin_session(key.session.as_str());
-                let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+                let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
                 cached.chain = Some((before.clone(), Box::new(facts)));
                 continue;
             };
@@ -355,7 +358,7 @@ impl Service {
                     drop(cached);
                     let mut facts = self.fold_links(&before, again).await?;
                     facts.begin_session(key.session.as_str());
-                    let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+                    let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
                     cached.chain = Some((before.clone(), Box::new(facts)));
                     continue;
                 }
@@ -468,7 +471,8 @@ impl Service {
     ) -> ServiceResult<Option<T>> {
         let slot = self.slot(key);
         let mut info = self.convert_info(key, self.store.info(key).await)?;
-        let mut cached = self.lock_facts(&slot, key, &mut info).await?;
+        let removals = self.store.removal_count();
+        let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
         let mut reached = cached.facts.position >= info.tail && !cached.facts.restart_if_stale();
         while !reached && *reads > 0 {
             *reads -= 1;
@@ -495,12 +499,13 @@ impl Service {
     }
 
     /// Returns the cached facts of a session, reset if they belong to another incarnation, or if
-    /// content of any session was removed since.
+    /// fewer than `removals` removals of content preceded them.
     async fn lock_facts(
         &self,
         slot: &Arc<tokio::sync::Mutex<CachedFacts>>,
         key: &SessionKey,
         info: &mut SessionInfo,
+        removals: u64,
     ) -> ServiceResult<OwnedMutexGuard<CachedFacts>> {
         let mut cached = Arc::clone(slot).lock_owned().await;
         if cached.facts.position > info.tail {
@@ -508,9 +513,8 @@ impl Service {
             *info = self.convert_info(key, self.store.info(key).await)?;
         }
         let is_moved = cached.facts.workspace() != info.workspace.as_deref();
-        // Another node may have removed an event that is in the facts; the read returned the count.
-        let removals = self.store.removal_count();
-        if cached.created_at != Some(info.created_at) || is_moved || cached.removals != removals {
+        // Another node may have removed an event that is in the facts.
+        if cached.created_at != Some(info.created_at) || is_moved || cached.removals < removals {
             if info.forked_from.is_some() {
                 // Before the first event is folded, so that a later redaction finds the facts.
                 self.record_family(key, key).await?;
@@ -519,7 +523,7 @@ impl Service {
             let facts = Facts::from_workspace(info.workspace.as_deref());
             *cached = CachedFacts {
                 created_at: Some(info.created_at),
-                removals,
+                removals: self.store.removal_count(),
                 facts,
                 held,
                 ..CachedFacts::default()
@@ -550,7 +554,8 @@ impl Service {
         look: impl FnOnce(&SessionInfo, &mut CachedFacts) -> T + Send,
     ) -> ServiceResult<T> {
         let mut info = self.convert_info(key, found)?;
-        let mut cached = self.lock_facts(&self.slot(key), key, &mut info).await?;
+        let removals = self.store.removal_count();
+        let mut cached = self.lock_facts(&self.slot(key), key, &mut info, removals).await?;
         while cached.notes.count < info.work.notes {
             let wanted = NotesQuery {
                 after: cached.notes.last,

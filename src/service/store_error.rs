@@ -101,8 +101,12 @@ fn io_error(message: String, source: &std::io::Error) -> ServiceError {
     with_retry(ServiceError::new(code, message)).action(action)
 }
 
-/// Builds the error of an accepted deletion that waits for free space.
+/// Builds the error of an accepted deletion that waits for free space, or for other nodes.
 fn unfinished_error(message: String, source: &std::io::Error) -> ServiceError {
+    if source.kind() == std::io::ErrorKind::TimedOut {
+        let action = "send it again: it is finished once every node has let go of the content";
+        return with_retry(ServiceError::new(Code::NotFinished, message)).action(action);
+    }
     with_retry(ServiceError::new(Code::NotFinished, message)).action(format!(
         "what was to go is not served any more; {}: the store takes the bytes away when there is \
          room, or at once when this is sent again",

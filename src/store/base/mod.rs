@@ -388,8 +388,11 @@ pub(crate) trait Base: Send + Sync {
         position: Position,
     ) -> BaseFuture<'_, Option<(Range, Timestamp)>>;
 
-    /// Returns the `attempt` of a stored frame.
+    /// Returns the `attempt` of a stored frame, once it is as durable as an acknowledged one.
     fn attempt(&self, uid: Hash16, first: Position, number: Lsn) -> BaseFuture<'_, Option<Hash16>>;
+
+    /// Returns once all that a read has shown is as durable as an acknowledged write.
+    fn prove(&self) -> BaseFuture<'_, ()>;
 
     /// Returns the usage of a tenant without that of one scope.
     fn usage(&self, tenant: Hash16, but: Hash16) -> BaseFuture<'_, TenantUsage>;

@@ -42,7 +42,9 @@ impl Node {
             let mut state = self.feed.state.lock();
             if state.epoch == 0 || since.epoch != state.epoch {
                 let (epoch, now) = (state.epoch + 1, self.real.monotonic());
-                let begun = FeedState { epoch, looked_at: now, ..FeedState::default() };
+                let looked_base = self.status().now;
+                let begun =
+                    FeedState { epoch, looked_at: now, looked_base, ..FeedState::default() };
                 *state = FeedState { looked_long_at: now, ..begun };
                 since = ChangesSeen { epoch, ..ChangesSeen::default() };
             }
@@ -52,10 +54,18 @@ impl Node {
             WalkProgress::To(key) => Some(session_name(key)),
             WalkProgress::Ended => return self.list_queued(since, limit).await,
         };
-        let query = SessionQuery::All { after };
-        let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
-        after = rows.last().map(|row| row.name);
-        let heads: Vec<Head> = rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
+        let heads: Vec<Head> = loop {
+            let query = SessionQuery::All { after };
+            let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
+            let Some(last) = rows.last() else { break Vec::new() };
+            after = Some(last.name);
+            let heads = rows.into_iter().filter_map(|row| Head::read_row(row, 0));
+            let heads: Vec<Head> = heads.collect();
+            // Damaged rows are left out.
+            if !heads.is_empty() {
+                break heads;
+            }
+        };
         let recent =
             self.status().now.0.div_euclid(SLOT_MICROS) - LONG_OVERLAP.as_secs() as i64 / 5;
         {
@@ -66,11 +76,9 @@ impl Node {
                 }
             }
         }
-        since.walked = match (heads.last(), after) {
-            (Some(last), _) => WalkProgress::To(last.key.clone()),
-            // All rows of the part are damaged: the next one begins where they end.
-            (None, Some(_)) => since.walked,
-            (None, None) => WalkProgress::Ended,
+        since.walked = match heads.last() {
+            Some(last) => WalkProgress::To(last.key.clone()),
+            None => WalkProgress::Ended,
         };
         let sessions = heads.iter().map(changed_session).collect();
         Ok(ChangedSessions { sessions, since, more: true })
@@ -105,11 +113,15 @@ impl Node {
     async fn look_for_changes(&self) -> StoreResult<()> {
         // A removal is confirmed after this look, so it must not be missed.
         let (now, removals) = (self.real.monotonic(), *self.removals.borrow());
+        let base_now = self.status().now;
         let seconds = {
             let state = self.feed.state.lock();
             let is_long = now - state.looked_long_at >= LONG_EVERY || state.removals != removals;
             let overlap = if is_long { LONG_OVERLAP } else { OVERLAP };
-            (now - state.looked_at + overlap).as_secs() + 1
+            // By the clock of the base, too: this machine may have been suspended.
+            let away = (base_now.0 - state.looked_base.0).max(0);
+            let passed = (now - state.looked_at).max(Duration::from_micros(away as u64));
+            (passed + overlap).as_secs() + 1
         };
         let (mut after, mut found) = (None, Vec::new());
         loop {
@@ -136,7 +148,7 @@ impl Node {
         // Others are not found again unless they change.
         let recent: HashMap<_, _> = found.into_iter().collect();
         state.seen.retain(|name, _| recent.contains_key(name));
-        (state.looked_at, state.removals) = (now, removals);
+        (state.looked_at, state.looked_base, state.removals) = (now, base_now, removals);
         if seconds >= LONG_OVERLAP.as_secs() {
             state.looked_long_at = now;
         }

@@ -162,6 +162,7 @@ impl Node {
         let base = head.entry.base();
         let range = Range::new(base, base.plus(new.events.events.len() as u64));
         let stored = self.read_from(&head, &stored_read(range, usize::MAX)).await?.events;
+        self.base.prove().await.map_err(store_error)?;
         let (first, redacted) = (head.entry.create_key.as_deref(), &head.entry.redacted);
         answer_repeated_creation(new, head.info(), first, redacted, &stored)
     }

@@ -37,13 +37,17 @@ impl Node {
         let holds: Vec<Arc<[_]>> = self.files.held_events();
         let held: Vec<&HeldEvents> = holds.iter().flat_map(|holds| holds.iter()).collect();
         let current = self.fetch_current(&held).await?;
+        let looked: BTreeSet<[u8; 32]> = held.iter().map(|held| held.hash.0).collect();
         // One that was read before a redaction has the body only if it has the event.
         self.files.withdraw(|held| {
-            current.get(&held.hash.0).is_none_or(|head| {
-                let mut redacted = head.entry.redacted.iter().map(|one| Position(one.position));
-                held.rewritten < head.entry.removal_count()
-                    && redacted.any(|at| held.range.contains(at))
-            })
+            // A file that was added meanwhile was looked at when it was.
+            let was_looked_at = looked.contains(&held.hash.0);
+            was_looked_at
+                && current.get(&held.hash.0).is_none_or(|head| {
+                    let mut redacted = head.entry.redacted.iter().map(|one| Position(one.position));
+                    held.rewritten < head.entry.removal_count()
+                        && redacted.any(|at| held.range.contains(at))
+                })
         });
         let until = self.real.monotonic() + USED_MAX;
         while self.files.is_withdrawn_in_use() {

@@ -8,7 +8,7 @@ use std::{
 use tokio::sync::watch;
 
 use super::row::Head;
-use crate::{env::sync::Mutex, store::base::Hash16};
+use crate::{env::sync::Mutex, event::Timestamp, store::base::Hash16};
 
 /// Hints that are kept until the next look.
 const HINTED_MAX: usize = 4_096;
@@ -29,6 +29,8 @@ pub(super) struct FeedState {
     /// Life and revision of recently changed sessions, as last seen.
     pub(super) seen: HashMap<Hash16, (Hash16, u64)>,
     pub(super) looked_at: Duration,
+    /// The same by the clock of the base.
+    pub(super) looked_base: Timestamp,
     pub(super) looked_long_at: Duration,
     /// Sessions that may have changed, by hints.
     pub(super) hinted: HashSet<Hash16>,

@@ -72,7 +72,11 @@ pub(super) enum WriteAnswer {
 impl Lane {
     /// Records that a session changed outside of the lane.
     pub(super) fn mark_moved(&self, name: Hash16) {
-        self.0.lock().moved.insert(name);
+        let mut queue = self.0.lock();
+        match &mut queue.heads {
+            Some(heads) => drop(heads.remove(&name)),
+            None => drop(queue.moved.insert(name)),
+        }
     }
 
     /// Takes the requests of the next step; marks the lane as idle if there is none.

@@ -2,19 +2,20 @@
 //! round; a step of two nodes at once happens once. It must not decide how long a session lives;
 //! `store::rules` does.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     lane::WriteAnswer,
     node::Node,
     row::{Head, scope_name, tenant_name, workspace_name},
     store_error,
+    verify::Walk,
 };
 use crate::{
     event::{Batch, Scope, SessionKey, TenantId, Timestamp, UserId},
     store::{
         ExpiringSession, Listing, ListingOrder, ListingPage, ListingPageBuilder, SessionInfo,
-        StoreResult, SweepResult, TenantUsage,
+        StoreError, StoreResult, SweepResult, TenantUsage,
         base::{ReclaimStep, RowWrite, SessionQuery, WriteOutcome},
         lifetime::micros,
         rules::{LifetimeStep, WriteKind, WriteRequest},
@@ -25,6 +26,8 @@ use crate::{
 const PAGE_ROWS: [usize; 2] = [128, 1_024];
 /// Rows by time of change read with one statement.
 const ROWS_MAX: usize = 500;
+/// Longest wait until a use is recorded.
+const USE_MAX: Duration = Duration::from_secs(1);
 /// Times that a use is recorded on a session that others change.
 const USE_TRIES: usize = 3;
 /// Parts of all sessions examined in one round.
@@ -39,7 +42,7 @@ impl Node {
     pub(super) async fn use_session(&self, key: &SessionKey) -> StoreResult<SessionInfo> {
         let counted = self.counted_time();
         let head = self.fetch_visible(key).await?;
-        match self.record_use(head.clone(), counted).await {
+        match self.record_use_soon(head.clone(), counted).await {
             Ok(head) => {
                 head.check_visible()?;
                 Ok(head.info())
@@ -49,6 +52,18 @@ impl Node {
                 Ok(head.info())
             }
         }
+    }
+
+    /// Records the use of a session, unless the base takes long: a reader does not wait for a
+    /// standby.
+    pub(super) async fn record_use_soon(
+        &self,
+        head: Head,
+        counted: Timestamp,
+    ) -> StoreResult<Head> {
+        let recorded = tokio::time::timeout(USE_MAX, self.record_use(head, counted)).await;
+        let slow = || StoreError::Unreachable { reason: "the base does not commit".to_owned() };
+        recorded.unwrap_or_else(|_| Err(slow()))
     }
 
     /// Records the use of a session at that count of time, no finer than its grain.
@@ -199,8 +214,8 @@ impl Node {
     ) -> StoreResult<Vec<ExpiringSession>> {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
-            let heads = self.walk_rows(Some(scope), &mut after).await?;
-            if heads.is_empty() {
+            let Walk { heads, is_last, .. } = self.walk_rows(Some(scope), &mut after).await?;
+            if is_last {
                 break;
             }
             found.extend(heads.iter().filter_map(|head| self.options.lifetimes.aging(&head.entry)));
@@ -228,8 +243,8 @@ impl Node {
         }
         let mut after = *self.swept_to.lock();
         for _ in 0..SWEPT_PARTS_MAX {
-            let heads = self.walk_rows(None, &mut after).await?;
-            swept.more = !heads.is_empty();
+            let Walk { heads, is_last, .. } = self.walk_rows(None, &mut after).await?;
+            swept.more = !is_last;
             for head in heads {
                 if let Err(error) = self.advance(&head, &mut swept).await {
                     swept.failed += 1;

@@ -37,7 +37,7 @@ use crate::{
     store::{
         Health, Lifetimes, StoreError, StoreResult,
         base::{Base, BaseStatus, Durability, Hash16, Heartbeat, SessionQuery, SessionRow},
-        lifetime::{LifetimeClock, LifetimeClockState},
+        lifetime::{LifetimeClock, LifetimeClockState, micros},
         rules::LifetimeStep,
     },
 };
@@ -305,7 +305,10 @@ impl Node {
                 let own = self.count.now(&*self.clock);
                 self.ahead.fetch_max(status.counted.0 - own.0, Ordering::AcqRel);
                 self.see_removals(status.removals);
-                if self.silence().is_some() {
+                // By the clock of the base, too: this machine may have been suspended.
+                let before = self.status.lock().last.now;
+                let away = status.now.0 - before.0 > micros(SILENT_MAX);
+                if away || self.silence().is_some() {
                     self.lags.store(true, Ordering::Release);
                 }
                 let last = status.clone();
@@ -384,10 +387,11 @@ impl Node {
             }
             if self.real.monotonic() >= until {
                 let doing = "waiting for the other nodes to let go of what it removes";
-                let source = std::io::Error::other(match others {
+                let reason = match others {
                     Err(error) => error.to_string(),
-                    Ok(_) => "a node has not confirmed it: retry".to_owned(),
-                });
+                    Ok(_) => "a node has not confirmed it".to_owned(),
+                };
+                let source = std::io::Error::new(std::io::ErrorKind::TimedOut, reason);
                 return Err(StoreError::Unfinished { what, doing, source });
             }
             tokio::time::sleep(CONFIRM_PAUSE).await;
@@ -425,10 +429,15 @@ impl Node {
             self.check_not_set_back(&row, before.get(&row.name));
             let name = row.name;
             let head = match Head::from_row(row, checked) {
-                Ok(mut head) => {
-                    head.ancestors = self.ancestors_of(&head).await?;
-                    Ok(head)
-                }
+                Ok(mut head) => match self.ancestors_of(&head).await {
+                    Ok(ancestors) => {
+                        head.ancestors = ancestors;
+                        Ok(head)
+                    }
+                    // A damaged row of an ancestor fails this session alone.
+                    Err(error @ StoreError::Io { .. }) => Err(error),
+                    Err(error) => return Err(error),
+                },
                 Err(error) => Err(error),
             };
             heads.push((name, head));
@@ -533,7 +542,7 @@ impl Node {
         }
         for head in heads {
             if head.entry.stage.is_alive()
-                && let Err(error) = self.record_use(head, counted).await
+                && let Err(error) = self.record_use_soon(head, counted).await
             {
                 tracing::debug!(%error, "the use of a watched session is recorded later");
             }

@@ -152,7 +152,10 @@ impl Node {
             let found = self.base.frames(uid_of(part.hash), query).await.map_err(store_error)?;
             let Some((row, mut frames)) = found else { return Ok(true) };
             self.see_removals(row.removals);
-            if row.stage == RowStage::Erased {
+            // The frames of a discarded session are removed, too, unless forks read from it.
+            if row.stage == RowStage::Erased
+                || row.stage >= RowStage::Discarded && frames.is_empty()
+            {
                 return Ok(true);
             }
             let writer = Head::from_row(row, 0)?;
@@ -220,6 +223,7 @@ impl Node {
     ) -> StoreResult<AppendResult> {
         let head = self.fetch_visible(key).await?;
         let events = self.read_stored(&head, batch_range(batch, known)?, usize::MAX).await?;
+        self.base.prove().await.map_err(store_error)?;
         Ok(AppendResult::from_stored(&events, head.entry.receipt()))
     }
 
@@ -236,7 +240,9 @@ impl Node {
             let events = self.read_stored(&head, run, limits::BATCH_BYTES_MAX).await?;
             repeated.compare(events, &head.entry.redacted, head.entry.base())?;
         }
-        Ok(AppendResult::from_stored(&repeated.finish()?, head.entry.receipt()))
+        let stored = repeated.finish()?;
+        self.base.prove().await.map_err(store_error)?;
+        Ok(AppendResult::from_stored(&stored, head.entry.receipt()))
     }
 
     /// Reads stored events: as many as fit into `bytes_max`, and at least one.

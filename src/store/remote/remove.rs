@@ -130,11 +130,13 @@ impl Node {
                 Ok(None) if unsure.is_none() => return Ok(None),
                 Ok(None) => {
                     let Some((first, number, attempt)) = first else { return Ok(None) };
+                    let unknown = |reason: String| StoreError::OutcomeUnknown { reason };
                     let stored = self.base.attempt(after.uid(), first, number).await;
-                    if stored.map_err(store_error)? != Some(attempt) {
+                    if stored.map_err(|error| unknown(error.to_string()))? != Some(attempt) {
                         return Ok(None);
                     }
-                    Some(self.beat().await?.removals)
+                    let status = self.beat().await.map_err(|error| unknown(error.to_string()))?;
+                    Some(status.removals)
                 }
                 Err(BaseError::Unsure(reason)) => {
                     unsure = Some(reason);

@@ -1,7 +1,7 @@
 //! Reads every frame of a session and follows its chains from their start. It must not change the
 //! base.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use super::{
     node::Node,
@@ -27,6 +27,15 @@ const TRIES_MAX: usize = 8;
 /// Rows read with one statement.
 const ROWS_MAX: usize = 500;
 
+/// Sessions of a walk over rows.
+pub(super) struct Walk {
+    pub(super) heads: Vec<Head>,
+    /// Number of rows that cannot be decoded.
+    pub(super) damaged: usize,
+    /// True at the end of the walk.
+    pub(super) is_last: bool,
+}
+
 impl Node {
     /// Verifies one session and adds the findings; returns the event chain at `wanted`. If it is
     /// changed during the read, it is read again: a redaction replaces frames.
@@ -42,6 +51,10 @@ impl Node {
             let now = self.fetch_head(&head.key).await?;
             // A redaction replaces frames, and is recorded in the row.
             let changed = now.entry.redacted != head.entry.redacted;
+            if now.entry.stage.is_discarded() && !head.entry.stage.is_discarded() {
+                // Its frames are removed.
+                return Err(head.not_found_error());
+            }
             if !walk.damage.is_empty() && changed && tries < TRIES_MAX {
                 head = now;
                 continue;
@@ -169,10 +182,15 @@ impl Node {
 
     /// Verifies the sessions of a scope, or of all scopes.
     pub(super) async fn verify_all(&self, scope: Option<&Scope>) -> StoreResult<VerifyResult> {
-        let (mut verified, mut after) = (VerifyResult::default(), None);
+        let (mut verified, mut after, mut bad) = (VerifyResult::default(), None, 0);
         loop {
-            let heads = self.walk_rows(scope, &mut after).await?;
-            if heads.is_empty() {
+            let Walk { heads, damaged, is_last } = self.walk_rows(scope, &mut after).await?;
+            bad += damaged;
+            if is_last && bad > 0 {
+                let source = io::Error::other(format!("{bad} rows of sessions are damaged"));
+                return Err(StoreError::Io { doing: "verifying the base", source });
+            }
+            if is_last {
                 return Ok(verified);
             }
             for head in heads {
@@ -199,13 +217,15 @@ impl Node {
         &self,
         scope: Option<&Scope>,
         after: &mut Option<Hash16>,
-    ) -> StoreResult<Vec<Head>> {
+    ) -> StoreResult<Walk> {
         let query = match scope {
             Some(scope) => SessionQuery::Scope { scope: scope_name(scope), after: *after },
             None => SessionQuery::All { after: *after },
         };
         let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
         *after = rows.last().map(|row| row.name).or(*after);
-        Ok(rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect())
+        let (count, is_last) = (rows.len(), rows.is_empty());
+        let heads: Vec<Head> = rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
+        Ok(Walk { damaged: count - heads.len(), heads, is_last })
     }
 }

@@ -29,6 +29,8 @@ pub(super) const FORMAT: i32 = 1;
 const SCHEMA_LOCK: i64 = 0x7365_7373_6c6f_6701;
 /// Time limit of a connection to one host.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
+/// Time limit for making a schema.
+const MAKE_MAX: Duration = Duration::from_secs(30);
 /// Time limit of the first statements of a connection, which wait for a synchronous standby.
 const BEGIN_MAX: Duration = Duration::from_secs(10);
 
@@ -83,6 +85,9 @@ pub(super) struct Connection {
     purpose: Purpose,
     client: Mutex<Option<Arc<Prepared>>>,
     making: tokio::sync::Mutex<()>,
+    /// Number of failed attempts to connect, and the last failure.
+    failed: AtomicU64,
+    failure: Mutex<String>,
 }
 
 /// Receiver of what a server sends on its own.
@@ -113,38 +118,65 @@ impl Connector {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Connects to the host that takes writes, first the one that did last; messages of the server
-    /// go to a handler until the connection ends.
+    /// Returns the indices of the hosts, first the one that took the last connection.
+    fn host_order(&self) -> impl Iterator<Item = usize> + use<> {
+        let (first, count) = (self.host.load(Ordering::Acquire), self.hosts.len());
+        (0..count).map(move |n| (first + n) % count)
+    }
+
+    /// Connects to a host, if it takes writes; messages of the server go to `handle` until the
+    /// connection ends.
+    async fn connect_to(&self, host: usize, handle: MessageHandler) -> Result<Client, String> {
+        if self.is_closed() {
+            return Err("the store is closed".to_owned());
+        }
+        let host = self.hosts.get(host).ok_or_else(|| "there is no host".to_owned())?;
+        match tokio::time::timeout(CONNECT_MAX, host.connect(self.tls.clone())).await {
+            Ok(Ok((client, connection))) => {
+                tokio::spawn(pass_messages(connection, handle));
+                Ok(client)
+            }
+            Ok(Err(error)) => Err(describe(&error)),
+            Err(_) => Err("it does not reply".to_owned()),
+        }
+    }
+
+    /// Connects to the first host that takes writes.
     pub(super) async fn connect(
         &self,
         handler: impl Fn() -> MessageHandler,
     ) -> Result<Client, String> {
-        if self.is_closed() {
-            return Err("the store is closed".to_owned());
-        }
-        let (first, mut failures) = (self.host.load(Ordering::Acquire), Vec::new());
-        for n in 0..self.hosts.len() {
-            let index = (first + n) % self.hosts.len();
-            let Some(host) = self.hosts.get(index) else { break };
-            let connecting = host.connect(self.tls.clone());
-            match tokio::time::timeout(CONNECT_MAX, connecting).await {
-                Ok(Ok((client, connection))) => {
-                    tokio::spawn(pass_messages(connection, handler()));
-                    if self.host.swap(index, Ordering::AcqRel) != index {
-                        self.generation.fetch_add(1, Ordering::AcqRel);
-                    }
-                    return Ok(client);
-                }
-                Ok(Err(error)) => failures.push(describe(&error)),
-                Err(_) => failures.push("it does not reply".to_owned()),
+        let mut failures = Vec::new();
+        for host in self.host_order() {
+            match self.connect_to(host, handler()).await {
+                Ok(client) => return Ok(client),
+                Err(failure) => failures.push(failure),
             }
         }
         failures.dedup();
         Err(failures.join("; "))
     }
 
-    /// Makes the schema, if there is none, and checks its format.
-    pub(super) async fn prepare_schema(&self) -> Result<(), BaseError> {
+    /// Asks the server to end the statement that runs.
+    fn cancel(&self, client: &Client) {
+        let (token, tls) = (client.cancel_token(), self.tls.clone());
+        tokio::spawn(async move {
+            // It only frees the server: the statement counts as lost.
+            let _ = tokio::time::timeout(CONNECT_MAX, token.cancel_query(tls)).await;
+        });
+    }
+
+    /// Records that a host committed; returns the generation of its connections.
+    fn accept(&self, host: usize) -> u64 {
+        if self.host.swap(host, Ordering::AcqRel) == host {
+            self.generation.load(Ordering::Acquire)
+        } else {
+            self.generation.fetch_add(1, Ordering::AcqRel) + 1
+        }
+    }
+
+    /// Checks the format of the schema; makes it if there is none, or returns false.
+    pub(super) async fn prepare_schema(&self, makes: bool) -> Result<bool, BaseError> {
         let client = self.connect(|| Box::new(|_| {})).await.map_err(BaseError::Unreachable)?;
         let failed = |error: tokio_postgres::Error| BaseError::Failed(describe(&error));
         let version = client.query_one("SHOW server_version_num", &[]).await.map_err(failed)?;
@@ -156,12 +188,17 @@ impl Connector {
         let has_store = format!("SELECT to_regclass('\"{}\".store') IS NOT NULL", self.schema);
         let found = client.query_one(has_store.as_str(), &[]).await.map_err(failed)?;
         if !found.get::<_, bool>(0) {
+            if !makes {
+                return Ok(false);
+            }
             let schema = self.in_schema(sql::SCHEMA);
             let create = format!("CREATE SCHEMA IF NOT EXISTS \"{}\"", self.schema);
             let make = format!(
                 "BEGIN; SELECT pg_advisory_xact_lock({SCHEMA_LOCK}); {create}; {schema} COMMIT;"
             );
-            client.batch_execute(&make).await.map_err(failed)?;
+            let made = tokio::time::timeout(MAKE_MAX, client.batch_execute(&make)).await;
+            let silent = || BaseError::Unreachable("the database does not commit".to_owned());
+            made.map_err(|_| silent())?.map_err(failed)?;
         }
         let format = self.in_schema("SELECT format FROM sl.store");
         let found = client.query_opt(format.as_str(), &[]).await.map_err(failed)?;
@@ -174,7 +211,7 @@ impl Connector {
                  version of sessionlog that made it, or a newer one",
                 self.schema
             ))),
-            _ => Ok(()),
+            _ => Ok(true),
         }
     }
 }
@@ -225,15 +262,6 @@ impl Prepared {
         };
         Ok(self.client.query(&statement, params).await?)
     }
-
-    /// Asks the server to end the statement that runs.
-    fn cancel(&self) {
-        let (token, tls) = (self.client.cancel_token(), self.connector.tls.clone());
-        tokio::spawn(async move {
-            // It only frees the server: the statement counts as lost.
-            let _ = tokio::time::timeout(CONNECT_MAX, token.cancel_query(tls)).await;
-        });
-    }
 }
 
 impl Connection {
@@ -243,12 +271,18 @@ impl Connection {
             purpose,
             client: Mutex::default(),
             making: tokio::sync::Mutex::new(()),
+            failed: AtomicU64::new(0),
+            failure: Mutex::default(),
         }
     }
 
-    /// Gives up a client that does not reply, unless another has taken its place.
-    pub(super) fn give_up(&self, silent: &Arc<Prepared>) {
-        silent.cancel();
+    /// Gives up a client that does not reply, unless another has taken its place. With `cancels`,
+    /// the server ends the statement: not one that writes, whose wait for a standby would end as a
+    /// commit.
+    pub(super) fn give_up(&self, silent: &Arc<Prepared>, cancels: bool) {
+        if cancels {
+            self.connector.cancel(&silent.client);
+        }
         let mut client = self.client.lock();
         if client.as_ref().is_some_and(|client| Arc::ptr_eq(client, silent)) {
             *client = None;
@@ -271,43 +305,65 @@ impl Connection {
         if let Some(client) = self.current() {
             return Ok(client);
         }
+        let failed = self.failed.load(Ordering::Acquire);
         let _making = self.making.lock().await;
         if let Some(client) = self.current() {
             return Ok(client);
         }
-        let warnings = Arc::new(AtomicU64::new(0));
-        let handler = || -> MessageHandler {
-            let warnings = Arc::clone(&warnings);
-            Box::new(move |message: AsyncMessage| {
-                if let AsyncMessage::Notice(notice) = message
-                    && notice.parsed_severity() == Some(Severity::Warning)
-                {
-                    warnings.fetch_add(1, Ordering::Release);
-                    tracing::warn!(message = notice.message(), "the database warns");
+        if self.failed.load(Ordering::Acquire) != failed {
+            // Another caller tried meanwhile: not each one tries in turn.
+            return Err(StatementError::NotSent(self.failure.lock().clone()));
+        }
+        let mut failures = Vec::new();
+        for host in self.connector.host_order() {
+            match self.begin(host).await {
+                Ok(client) => {
+                    *self.client.lock() = Some(Arc::clone(&client));
+                    return Ok(client);
                 }
-            })
-        };
-        let client = self.connector.connect(handler).await.map_err(StatementError::NotSent)?;
-        let generation = self.connector.generation.load(Ordering::Acquire);
+                Err(failure) => failures.push(failure),
+            }
+        }
+        failures.dedup();
+        *self.failure.lock() = failures.join("; ");
+        self.failed.fetch_add(1, Ordering::AcqRel);
+        Err(StatementError::NotSent(failures.join("; ")))
+    }
+
+    /// Connects to a host and lets it commit: one that cannot is not used.
+    async fn begin(&self, host: usize) -> Result<Arc<Prepared>, String> {
+        let warnings = Arc::new(AtomicU64::new(0));
+        let seen = Arc::clone(&warnings);
+        let handle: MessageHandler = Box::new(move |message: AsyncMessage| {
+            if let AsyncMessage::Notice(notice) = message
+                && notice.parsed_severity() == Some(Severity::Warning)
+            {
+                seen.fetch_add(1, Ordering::Release);
+                tracing::warn!(message = notice.message(), "the database warns");
+            }
+        });
+        let client = self.connector.connect_to(host, handle).await?;
         let begun = async {
             client.batch_execute(self.purpose.settings()).await?;
-            client.batch_execute(&self.connector.in_schema(sql::PROVE)).await
+            client.batch_execute(sql::PROVE).await
         };
-        let refused = |reason: &str| StatementError::NotSent(reason.to_owned());
-        let begun = tokio::time::timeout(BEGIN_MAX, begun).await;
-        let begun = begun.map_err(|_| refused("the database does not commit"))?;
-        begun.map_err(|error| StatementError::NotSent(describe(&error)))?;
-        if warnings.load(Ordering::Acquire) > 0 {
-            return Err(refused("the database does not replicate what it commits"));
+        match tokio::time::timeout(BEGIN_MAX, begun).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(describe(&error)),
+            Err(_) => {
+                self.connector.cancel(&client);
+                return Err("the database does not commit".to_owned());
+            }
         }
-        let prepared = Arc::new(Prepared {
+        if warnings.load(Ordering::Acquire) > 0 {
+            return Err("the database does not replicate what it commits".to_owned());
+        }
+        Ok(Arc::new(Prepared {
             client,
             statements: tokio::sync::Mutex::default(),
             warnings,
-            generation,
+            generation: self.connector.accept(host),
             connector: Arc::clone(&self.connector),
-        });
-        *self.client.lock() = Some(Arc::clone(&prepared));
-        Ok(prepared)
+        }))
     }
 }

@@ -41,7 +41,7 @@ use super::{
 use crate::{
     env::Clock,
     event::{Lsn, Position, Range, Timestamp},
-    store::{StoreResult, TenantUsage, remote::store_error},
+    store::{StoreError, StoreResult, TenantUsage, remote::store_error},
 };
 
 const LANES: usize = 2;
@@ -77,7 +77,7 @@ impl PostgresBase {
     /// server that may lose what it commits, unless the URL accepts that.
     pub(crate) async fn open(url: &PostgresUrl) -> Result<Self, BaseError> {
         let connector = Arc::new(Connector::new(url)?);
-        connector.prepare_schema().await?;
+        connector.prepare_schema(true).await?;
         let make = |count: usize, purpose: Purpose| {
             (0..count).map(|_| Connection::new(&connector, purpose)).collect::<Vec<_>>()
         };
@@ -91,7 +91,7 @@ impl PostgresBase {
             connector,
         };
         let durability = base.durability().await?;
-        let accepted = url.durability.unwrap_or(Durability::Single);
+        let accepted = url.accepted_durability();
         if durability < accepted {
             return Err(BaseError::ReadOnly(format!(
                 "the database has durability {}: a crash of it may lose what was acknowledged; set \
@@ -128,7 +128,7 @@ impl PostgresBase {
         match tokio::time::timeout(READ_MAX, client.query(sql, params)).await {
             Ok(found) => found.map_err(read_error),
             Err(_) => {
-                connection.give_up(&client);
+                connection.give_up(&client, true);
                 Err(BaseError::Unreachable("the database does not reply".to_owned()))
             }
         }
@@ -146,7 +146,7 @@ impl PostgresBase {
         let rows = match tokio::time::timeout(COMMIT_MAX, client.query(sql, params)).await {
             Ok(rows) => rows.map_err(write_error)?,
             Err(_) => {
-                connection.give_up(&client);
+                connection.give_up(&client, false);
                 return Err(BaseError::Unsure("the database does not reply".to_owned()));
             }
         };
@@ -230,13 +230,17 @@ pub struct DatabaseReport {
     pub nodes: Vec<String>,
 }
 
-/// Examines a database; makes its schema if there is none.
+/// Examines a database; changes nothing.
 ///
 /// # Errors
-/// Errors of the connection, and a schema of a newer version.
+/// Errors of the connection; [`StoreError::ReadOnly`] without a schema and for one of a newer
+/// version.
 pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<DatabaseReport> {
     let connector = Arc::new(Connector::new(url).map_err(store_error)?);
-    connector.prepare_schema().await.map_err(store_error)?;
+    if !connector.prepare_schema(false).await.map_err(store_error)? {
+        let reason = format!("it has no schema \"{}\" yet; `serve` makes it", connector.schema);
+        return Err(StoreError::ReadOnly { reason });
+    }
     let connection = Connection::new(&connector, Purpose::Waiting);
     let client = connection.client().await.map_err(|error| store_error(read_error(error)))?;
     let query = async |sql| {
@@ -498,9 +502,17 @@ impl Base for PostgresBase {
             // By a connection that commits: it is to the server that takes writes.
             let connection = self.pick(&self.waiting);
             let found = self.read_on(connection, sql::ATTEMPT, &[&uid, &first, &number]).await?;
+            if !found.is_empty() {
+                // It may be visible before a standby has it.
+                self.write(connection, sql::PROVE, &[]).await?;
+            }
             Ok(found.first().map(|row| row.get::<_, Uuid>(0).into_bytes()))
         }
         .boxed()
+    }
+
+    fn prove(&self) -> BaseFuture<'_, ()> {
+        async move { self.write(self.pick(&self.waiting), sql::PROVE, &[]).await.map(drop) }.boxed()
     }
 
     fn usage(&self, tenant: Hash16, but: Hash16) -> BaseFuture<'_, TenantUsage> {
@@ -558,7 +570,7 @@ impl Base for PostgresBase {
                 Ok::<_, StatementError>((found, others))
             };
             let Ok(reply) = tokio::time::timeout(BEAT_MAX, report).await else {
-                self.reports.give_up(&client);
+                self.reports.give_up(&client, true);
                 return Err(BaseError::Unreachable("the database does not reply".to_owned()));
             };
             let (found, others) = reply.map_err(read_error)?;

@@ -34,16 +34,20 @@ SET synchronous_commit = local;
 SET default_transaction_isolation = 'read committed';
 SET jit = off;";
 
-/// A write without an effect: the first one of a connection, and one after a commit in doubt.
-pub(super) const PROVE: &str = "UPDATE sl.store SET counted = counted";
+/// A commit without an effect, and without a row that others wait for: the first one of a
+/// connection, and one after a commit in doubt.
+pub(super) const PROVE: &str = "SELECT pg_logical_emit_message(true, 'sessionlog', '')";
 
 pub(super) const SCHEMA: &str = "\
 CREATE TABLE IF NOT EXISTS sl.store (
   one        bool PRIMARY KEY DEFAULT true CHECK (one),
   format     int4 NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
-  counted    int8 NOT NULL DEFAULT 0,
-  removals   int8 NOT NULL DEFAULT 0
+  counted    int8 NOT NULL DEFAULT 0
+);
+CREATE TABLE IF NOT EXISTS sl.removal (
+  one      bool PRIMARY KEY DEFAULT true CHECK (one),
+  removals int8 NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS sl.session (
   created_at int8 NOT NULL,
@@ -103,7 +107,8 @@ CREATE TABLE IF NOT EXISTS sl.node (
   confirmed int8 NOT NULL,
   about     text NOT NULL
 );
-INSERT INTO sl.store (format) VALUES (1) ON CONFLICT DO NOTHING;";
+INSERT INTO sl.store (format) VALUES (1) ON CONFLICT DO NOTHING;
+INSERT INTO sl.removal DEFAULT VALUES ON CONFLICT DO NOTHING;";
 
 /// Rows of many sessions: 1-17 their columns, 18-25 frames, 26-31 names to keep, 32-36 names that
 /// must not be there. A session that another node holds is left out, not waited for.
@@ -217,7 +222,7 @@ SELECT uid FROM made";
 pub(super) const FORK: &str = "\
 WITH parent AS MATERIALIZED (
   SELECT uid FROM sl.session WHERE name = $35 AND uid = $36 AND stage = 0
-  FOR KEY SHARE SKIP LOCKED
+  FOR SHARE SKIP LOCKED
 ), made AS (
   INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
       unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
@@ -264,56 +269,56 @@ WITH moved AS (
   WHERE n.session = m.uid AND n.events > 0
     AND n.position <= p.position AND p.position < n.position + n.events
 ), counted AS (
-  UPDATE sl.store t SET removals = t.removals + 1 FROM moved m RETURNING t.removals
+  UPDATE sl.removal t SET removals = t.removals + 1 FROM moved m RETURNING t.removals
 )
 SELECT (SELECT removals FROM counted)";
 
 pub(super) const ROWS_BY_NAME: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.name = ANY($1::uuid[]) LIMIT $2";
+SELECT s.*, t.removals FROM sl.session s, sl.removal t WHERE s.name = ANY($1::uuid[]) LIMIT $2";
 
 pub(super) const ROWS_BY_UID: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
+SELECT s.*, t.removals FROM sl.session s, sl.removal t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
 
 pub(super) const ROWS_BY_PARENT: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.parent = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
 
 pub(super) const PAGE_DOWN: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
   AND (s.created_at, s.name) < ($3::int8, $4::uuid)
 ORDER BY s.created_at DESC, s.name DESC LIMIT $5";
 
 pub(super) const PAGE_UP: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
   AND (s.created_at, s.name) > ($3::int8, $4::uuid)
 ORDER BY s.created_at, s.name LIMIT $5";
 
 pub(super) const ROWS_OF_SCOPE: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
 
 pub(super) const UNFINISHED: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND s.unfinished AND s.stage = 0 AND ($2::uuid IS NULL OR s.workspace = $2)
 ORDER BY s.updated_at DESC LIMIT $3";
 
 pub(super) const MOVED: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE s.moved_in >= floor(extract(epoch FROM statement_timestamp()) / 10)::int8 - $1::int8
   AND (s.moved_in, s.name) > ($2::int4, $3::uuid)
 ORDER BY s.moved_in, s.name LIMIT $4";
 
 pub(super) const ALL_ROWS: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.store t
+SELECT s.*, t.removals FROM sl.session s, sl.removal t
 WHERE $1::uuid IS NULL OR s.name > $1 ORDER BY s.name LIMIT $2";
 
 /// Row and frames of one snapshot: frames with events of `[$2, $3)`, up to `$4` frames and `$5`
 /// bytes, at least one.
 pub(super) const FRAMES_FORWARD: &str = "\
 SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
     array_agg(b.number ORDER BY b.first, b.number) AS numbers,
@@ -333,7 +338,7 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
 /// The same from the end of the range backwards, in ascending order.
 pub(super) const FRAMES_BACKWARD: &str = "\
 SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
     array_agg(b.number ORDER BY b.first, b.number) AS numbers,
@@ -353,7 +358,7 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
 
 pub(super) const FRAMES_NOTED: &str = "\
 SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.number) AS firsts,
     array_agg(b.events ORDER BY b.number) AS events,
     array_agg(b.number ORDER BY b.number) AS numbers,
@@ -368,7 +373,7 @@ FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
 /// All frames from a number on: numbers rise with positions.
 pub(super) const FRAMES_ALL: &str = "\
 SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.store t LEFT JOIN LATERAL (
+FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
     array_agg(b.number ORDER BY b.first, b.number) AS numbers,
@@ -458,10 +463,10 @@ WITH t AS (
 ), old AS (
   DELETE FROM sl.node WHERE $5 AND id = $1 OR seen < clock_timestamp() - interval '1 hour'
 )
-SELECT t.counted, t.removals, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
+SELECT t.counted, r.removals, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
   current_setting('synchronous_standby_names') AS standbys, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS pages
-FROM t";
+FROM t, sl.removal r";
 
 pub(super) const OTHERS: &str = "\
 SELECT confirmed, about FROM sl.node

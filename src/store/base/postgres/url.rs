@@ -28,7 +28,7 @@ pub struct PostgresUrl {
     hosts: Vec<(String, u16)>,
     pub(super) schema: String,
     /// The least durability that is accepted.
-    pub(super) durability: Option<Durability>,
+    durability: Option<Durability>,
     pub(super) tls: TlsSettings,
     shown: String,
     has_password: bool,
@@ -73,6 +73,11 @@ impl PostgresUrl {
         };
         let mut user = decode(user)?;
         let database = decode(database)?;
+        if database.contains('@') {
+            return Err(refuse(
+                "encode / ? : and @ in a password as %2F %3F %3A and %40".to_owned(),
+            ));
+        }
         let mut hosts: Vec<(String, u16)> = hosts
             .split(',')
             .filter(|host| !host.is_empty())
@@ -175,6 +180,11 @@ impl PostgresUrl {
         self.hosts.iter().map(one).collect()
     }
 
+    /// Returns the least durability that the address accepts.
+    pub(in crate::store) fn accepted_durability(&self) -> Durability {
+        self.durability.unwrap_or(Durability::Single)
+    }
+
     /// Returns true if the address has a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
@@ -215,7 +225,7 @@ fn decode(text: &str) -> Result<String, UrlError> {
 }
 
 fn parse_host(text: &str) -> Result<(String, u16), UrlError> {
-    let wrong = || UrlError(format!("{text:?} is no host"));
+    let wrong = || UrlError("a host or port is wrong; encode / ? : and @ in a password".to_owned());
     if let Some(rest) = text.strip_prefix('[') {
         let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
         let port = rest.strip_prefix(':').map_or(Ok(PORT), str::parse);
