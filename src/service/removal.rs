@@ -163,8 +163,9 @@ impl Service {
         redacted.map_err(write_error)
     }
 
-    /// Follows removals at all nodes of the store until it is stopped: drops the removed content that
-    /// this process keeps, and confirms that. Without this a node holds up the removals of others.
+    /// Follows removals at all nodes of the store until it is stopped: drops the removed content
+    /// that this process keeps, and confirms that. A node without it holds up the removals of
+    /// others.
     pub async fn follow_removals(self, stop: CancellationToken) {
         let mut removals = self.store.follow_removals();
         loop {

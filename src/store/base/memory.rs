@@ -12,8 +12,8 @@ use tokio::sync::broadcast;
 
 use super::{
     AbsentName, Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability,
-    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowStage, RowWrite,
-    SessionQuery, SessionRow, StoredFrame, WriteOutcome,
+    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowSelection,
+    RowStage, RowWrite, SessionRow, StoredFrame, WriteOutcome,
 };
 use crate::{
     env::{Clock, clock::SystemClock, sync::Mutex},
@@ -26,7 +26,7 @@ const HINTS_MAX: usize = 1_024;
 /// A node without a report for this long is not alive.
 const ALIVE_MICROS: i64 = 10_000_000;
 
-/// What happens to a statement.
+/// Fault of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The connection is lost before the statement runs.
@@ -194,18 +194,18 @@ impl Tables {
         SessionRow { removals: self.removals, moved_in: stored.moved_in, ..stored.row.clone() }
     }
 
-    fn select(&self, query: &SessionQuery, limit: usize, now: i64) -> Vec<SessionRow> {
+    fn select(&self, query: &RowSelection, limit: usize, now: i64) -> Vec<SessionRow> {
         let matches = |stored: &&StoredRow| {
             let row = &stored.row;
             let in_workspace =
                 |wanted: &Option<Hash16>| wanted.is_none() || row.workspace == *wanted;
             match query {
-                SessionQuery::Names(names) => names.contains(&row.name),
-                SessionQuery::Uids(uids) => uids.contains(&row.uid),
-                SessionQuery::Children { parent, after } => {
+                RowSelection::Names(names) => names.contains(&row.name),
+                RowSelection::Uids(uids) => uids.contains(&row.uid),
+                RowSelection::Children { parent, after } => {
                     row.parent == Some(*parent) && after.is_none_or(|after| row.name > after)
                 }
-                SessionQuery::Page { scope, workspace, after, ascending } => {
+                RowSelection::Page { scope, workspace, after, ascending } => {
                     let place = (row.created_at, row.name);
                     let is_after = |after| if *ascending { place > after } else { place < after };
                     row.scope == *scope
@@ -213,34 +213,34 @@ impl Tables {
                         && in_workspace(workspace)
                         && after.is_none_or(is_after)
                 }
-                SessionQuery::Scope { scope, after } => {
+                RowSelection::Scope { scope, after } => {
                     row.scope == *scope && after.is_none_or(|after| row.name > after)
                 }
-                SessionQuery::Unfinished { scope, workspace } => {
+                RowSelection::Unfinished { scope, workspace } => {
                     let alive = row.stage == RowStage::Alive && row.unfinished;
                     row.scope == *scope && alive && in_workspace(workspace)
                 }
-                SessionQuery::Moved { seconds, after } => {
+                RowSelection::Moved { seconds, after } => {
                     let from = slot(now.saturating_sub(
                         i64::try_from(*seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000),
                     ));
                     let place = (stored.moved_in, row.name);
                     stored.moved_in >= from && after.is_none_or(|after| place > after)
                 }
-                SessionQuery::All { after } => after.is_none_or(|after| row.name > after),
+                RowSelection::All { after } => after.is_none_or(|after| row.name > after),
             }
         };
         let mut found: Vec<&StoredRow> = self.rows.values().filter(matches).collect();
         match query {
-            SessionQuery::Page { ascending: true, .. } => {
+            RowSelection::Page { ascending: true, .. } => {
                 found.sort_by_key(|stored| (stored.row.created_at, stored.row.name));
             }
-            SessionQuery::Page { .. } => found
+            RowSelection::Page { .. } => found
                 .sort_by_key(|stored| std::cmp::Reverse((stored.row.created_at, stored.row.name))),
-            SessionQuery::Unfinished { .. } => {
+            RowSelection::Unfinished { .. } => {
                 found.sort_by_key(|stored| std::cmp::Reverse(stored.row.updated_at));
             }
-            SessionQuery::Moved { .. } => {
+            RowSelection::Moved { .. } => {
                 found.sort_by_key(|stored| (stored.moved_in, stored.row.name));
             }
             _ => {}
@@ -376,7 +376,7 @@ impl Base for MemoryBase {
         .boxed()
     }
 
-    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
+    fn rows(&self, query: RowSelection, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
         async move { self.run("rows", |tables, now| tables.select(&query, limit, now)) }.boxed()
     }
 

@@ -228,7 +228,7 @@ pub(crate) struct ContentRemoval {
 
 /// Selection of rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SessionQuery {
+pub(crate) enum RowSelection {
     Names(Vec<Hash16>),
     Uids(Vec<Hash16>),
     /// Forks of a session, by name.
@@ -369,7 +369,7 @@ pub(crate) trait Base: Send + Sync {
     fn remove_content(&self, removal: Arc<ContentRemoval>) -> BaseFuture<'_, Option<u64>>;
 
     /// Returns up to `limit` rows.
-    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>>;
+    fn rows(&self, query: RowSelection, limit: usize) -> BaseFuture<'_, Vec<SessionRow>>;
 
     /// Returns row and frames of one snapshot; `None` for an unknown session.
     fn frames(

@@ -14,7 +14,7 @@ use crate::{
     env::Clock,
     store::{
         ChangedSession, ChangedSessions, ChangesSeen, StoreResult,
-        base::{Hash16, SessionQuery},
+        base::{Hash16, RowSelection},
         derived::WalkProgress,
     },
 };
@@ -55,7 +55,7 @@ impl Node {
             WalkProgress::Ended => return self.list_queued(since, limit).await,
         };
         let heads: Vec<Head> = loop {
-            let query = SessionQuery::All { after };
+            let query = RowSelection::All { after };
             let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break Vec::new() };
             after = Some(last.name);
@@ -125,7 +125,7 @@ impl Node {
         };
         let (mut after, mut found) = (None, Vec::new());
         loop {
-            let query = SessionQuery::Moved { seconds, after };
+            let query = RowSelection::Moved { seconds, after };
             let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break };
             after = Some((last.moved_in, last.name));
@@ -137,7 +137,7 @@ impl Node {
         }
         let hinted: Vec<Hash16> = self.feed.state.lock().hinted.drain().collect();
         for names in hinted.chunks(ROWS_MAX) {
-            let query = SessionQuery::Names(names.to_vec());
+            let query = RowSelection::Names(names.to_vec());
             let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             found.extend(rows.into_iter().map(|row| (row.name, (row.uid, row.revision))));
         }

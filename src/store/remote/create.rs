@@ -15,7 +15,7 @@ use crate::{
     log::{Entry, ForkParent},
     store::{
         AppendResult, ForkPoint, NewSession, SessionInfo, StoreError, StoreResult,
-        base::{BaseError, CreateOutcome, Hash16, NewRow, ReclaimStep, SessionQuery},
+        base::{BaseError, CreateOutcome, Hash16, NewRow, ReclaimStep, RowSelection},
         rules::{
             RequestFacts, WriteKind, WriteRequest, answer_repeated_creation, check_first_ids,
             check_id_is_free, creation_record, mint_session_id, names::key_hash,
@@ -140,7 +140,7 @@ impl Node {
         let Some(found) = found.flatten() else { return Ok(None) };
         let checked = self.next_sequence();
         let uid = found.digest.as_deref().and_then(|uid| Hash16::try_from(uid).ok());
-        let query = SessionQuery::Uids(uid.into_iter().collect());
+        let query = RowSelection::Uids(uid.into_iter().collect());
         let row = self.base.rows(query, 1).await.map_err(store_error)?.pop();
         let head = row.map(|row| Head::from_row(row, checked)).transpose()?;
         let head = head.filter(|head| head.entry.create_key.is_some());

@@ -17,7 +17,7 @@ use crate::{
     env::Clock,
     event::{Position, SessionHash},
     store::{
-        DerivedFile, DerivedName, HeldEvents, StoreError, StoreResult, base::SessionQuery,
+        DerivedFile, DerivedName, HeldEvents, StoreError, StoreResult, base::RowSelection,
         derived::check_size,
     },
 };
@@ -66,7 +66,7 @@ impl Node {
         let mut current = BTreeMap::new();
         let all: Vec<_> = sessions.iter().map(|hash| uid_of(SessionHash(*hash))).collect();
         for uids in all.chunks(ROWS_MAX) {
-            let rows = self.base.rows(SessionQuery::Uids(uids.to_vec()), ROWS_MAX).await;
+            let rows = self.base.rows(RowSelection::Uids(uids.to_vec()), ROWS_MAX).await;
             for row in rows.map_err(store_error)? {
                 self.see_removals(row.removals);
                 // A damaged row counts as gone: what was made from it is made anew.

@@ -16,7 +16,7 @@ use crate::{
     store::{
         ExpiringSession, Listing, ListingOrder, ListingPage, ListingPageBuilder, SessionInfo,
         StoreError, StoreResult, SweepResult, TenantUsage,
-        base::{ReclaimStep, RowWrite, SessionQuery, WriteOutcome},
+        base::{ReclaimStep, RowSelection, RowWrite, WriteOutcome},
         lifetime::micros,
         rules::{LifetimeStep, WriteKind, WriteRequest},
     },
@@ -133,7 +133,7 @@ impl Node {
         let (mut limit, scope) = (PAGE_ROWS[0], scope_name(scope));
         let mut same: Vec<Head> = Vec::new();
         loop {
-            let query = SessionQuery::Page { scope, workspace, after: place, ascending };
+            let query = RowSelection::Page { scope, workspace, after: place, ascending };
             let rows = self.base.rows(query, limit).await.map_err(store_error)?;
             let is_last = rows.len() < limit;
             place = rows.last().map(|row| (row.created_at, row.name));
@@ -166,7 +166,7 @@ impl Node {
         limit: usize,
     ) -> StoreResult<Vec<SessionInfo>> {
         self.check_open()?;
-        let query = SessionQuery::Unfinished {
+        let query = RowSelection::Unfinished {
             scope: scope_name(scope),
             workspace: workspace.map(workspace_name),
         };
@@ -192,7 +192,7 @@ impl Node {
         let age = self.clock.now().0.saturating_sub(since.0).max(0);
         let seconds = (age as u64).div_ceil(1_000_000).saturating_add(SKEW_SECONDS);
         while found.len() < limit {
-            let query = SessionQuery::Moved { seconds, after };
+            let query = RowSelection::Moved { seconds, after };
             let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break };
             after = Some((last.moved_in, last.name));

@@ -3,8 +3,9 @@
 //! decided on. It must not keep anything that the base does not have, nor name a database.
 //!
 //! `row` reads and writes the row of a session, `plan` makes the change of a request, `lanes`
-//! commit those of many requests together, `create`, `read`, `names`, `verify`, `lives` and `remove`
-//! are the verbs, `changes` and `derive` serve the search, and `node` follows the other nodes.
+//! commit those of many requests together; `create`, `read`, `names`, `verify`, `lives` and
+//! `remove` are the verbs, `changes` and `derive` serve the search, and `node` follows the other
+//! nodes.
 
 mod changes;
 mod create;

@@ -36,7 +36,7 @@ use crate::{
     log::{ChainValue, Entry},
     store::{
         Health, Lifetimes, StoreError, StoreResult,
-        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, SessionQuery, SessionRow},
+        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, RowSelection, SessionRow},
         lifetime::{LifetimeClock, LifetimeClockState, micros},
         rules::LifetimeStep,
     },
@@ -422,7 +422,7 @@ impl Node {
         // As of before the read: a commit meanwhile is not in it.
         let before = names.iter().filter_map(|name| Some((*name, self.acknowledged.get(name)?)));
         let before: HashMap<Hash16, Acknowledged> = before.collect();
-        let rows = self.base.rows(SessionQuery::Names(names), limit).await.map_err(store_error)?;
+        let rows = self.base.rows(RowSelection::Names(names), limit).await.map_err(store_error)?;
         let mut heads = Vec::with_capacity(rows.len());
         for row in rows {
             self.see_removals(row.removals);
@@ -495,7 +495,7 @@ impl Node {
         let (mut found, mut bound) = (Vec::new(), head.entry.base());
         let mut up = head.entry.parent(&head.key.scope);
         while let Some((key, hash)) = up {
-            let wanted = SessionQuery::Uids(vec![uid_of(hash)]);
+            let wanted = RowSelection::Uids(vec![uid_of(hash)]);
             let row = self.base.rows(wanted, 1).await.map_err(store_error)?.pop();
             let Some(row) = row else { break };
             let parent = Head::from_row(row, 0)?;

@@ -16,7 +16,7 @@ use crate::{
     store::{
         AppendResult, Family, FillDirection, NotesQuery, ReadRequest, SessionGap, Slice,
         StoreError, StoreResult,
-        base::{FrameQuery, Hash16, RowStage, SessionQuery, StoredFrame},
+        base::{FrameQuery, Hash16, RowSelection, RowStage, StoredFrame},
         rules::{
             RepeatedBatch, SliceBuilder, batch_range, clip,
             entry::{is_redacted, parse_note},
@@ -353,7 +353,7 @@ impl Node {
         let mut family = Family { depth: uids.len() as u64, ..Family::default() };
         let count = uids.len().min(limit);
         let wanted: Vec<Hash16> = uids.into_iter().take(count).collect();
-        let rows = self.base.rows(SessionQuery::Uids(wanted.clone()), count).await;
+        let rows = self.base.rows(RowSelection::Uids(wanted.clone()), count).await;
         let rows = rows.map_err(store_error)?;
         let mut at = head.entry.base();
         for uid in wanted {
@@ -399,7 +399,7 @@ impl Node {
     async fn forks_of(&self, parent: Hash16) -> StoreResult<Vec<Head>> {
         let (mut forks, mut after) = (Vec::new(), None);
         loop {
-            let query = SessionQuery::Children { parent, after };
+            let query = RowSelection::Children { parent, after };
             let rows = self.base.rows(query, FAMILY_MAX).await.map_err(store_error)?;
             let Some(last) = rows.last() else { return Ok(forks) };
             after = Some(last.name);

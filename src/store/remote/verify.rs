@@ -15,7 +15,7 @@ use crate::{
     store::{
         ChainReceipt, ReceiptState, RepairResult, SessionGap, StoreError, StoreResult,
         VerifyResult,
-        base::{FrameQuery, Hash16, SessionQuery},
+        base::{FrameQuery, Hash16, RowSelection},
         rules::{ChainWalk, UNKNOWN_CHAIN, WriteKind, WriteRequest},
     },
 };
@@ -219,8 +219,8 @@ impl Node {
         after: &mut Option<Hash16>,
     ) -> StoreResult<Walk> {
         let query = match scope {
-            Some(scope) => SessionQuery::Scope { scope: scope_name(scope), after: *after },
-            None => SessionQuery::All { after: *after },
+            Some(scope) => RowSelection::Scope { scope: scope_name(scope), after: *after },
+            None => RowSelection::All { after: *after },
         };
         let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
         *after = rows.last().map(|row| row.name).or(*after);

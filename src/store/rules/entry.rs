@@ -239,9 +239,7 @@ impl Entry {
             work: to_work(&self.work),
         }
     }
-}
 
-impl Entry {
     /// Returns the session that it is a fork of, and the hash of that one; `None` for another
     /// session, and if the id of the parent is invalid.
     pub(crate) fn parent(&self, scope: &Scope) -> Option<(SessionKey, SessionHash)> {

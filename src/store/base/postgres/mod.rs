@@ -35,7 +35,7 @@ use self::{
 };
 use super::{
     Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability, FrameQuery,
-    Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowWrite, SessionQuery, SessionRow,
+    Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowSelection, RowWrite, SessionRow,
     StoredFrame, WriteOutcome,
 };
 use crate::{
@@ -376,22 +376,22 @@ impl Base for PostgresBase {
         .boxed()
     }
 
-    fn rows(&self, query: SessionQuery, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
+    fn rows(&self, query: RowSelection, limit: usize) -> BaseFuture<'_, Vec<SessionRow>> {
         async move {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
             let uuid = |hash: &Hash16| Uuid::from_bytes(*hash);
             let found = match &query {
-                SessionQuery::Names(names) => {
+                RowSelection::Names(names) => {
                     self.read(sql::ROWS_BY_NAME, &[&uuids(names), &limit]).await
                 }
-                SessionQuery::Uids(uids) => {
+                RowSelection::Uids(uids) => {
                     self.read(sql::ROWS_BY_UID, &[&uuids(uids), &limit]).await
                 }
-                SessionQuery::Children { parent, after } => {
+                RowSelection::Children { parent, after } => {
                     let after = after.as_ref().map(uuid);
                     self.read(sql::ROWS_BY_PARENT, &[&uuid(parent), &after, &limit]).await
                 }
-                SessionQuery::Page { scope, workspace, after, ascending } => {
+                RowSelection::Page { scope, workspace, after, ascending } => {
                     let workspace = workspace.as_ref().map(uuid);
                     let edge = if *ascending { i64::MIN } else { i64::MAX };
                     let (time, name) = after.unwrap_or((Timestamp(edge), [0; 16]));
@@ -399,21 +399,21 @@ impl Base for PostgresBase {
                     let place = (time.0, uuid(&name));
                     self.read(sql, &[&uuid(scope), &workspace, &place.0, &place.1, &limit]).await
                 }
-                SessionQuery::Scope { scope, after } => {
+                RowSelection::Scope { scope, after } => {
                     let after = after.as_ref().map(uuid);
                     self.read(sql::ROWS_OF_SCOPE, &[&uuid(scope), &after, &limit]).await
                 }
-                SessionQuery::Unfinished { scope, workspace } => {
+                RowSelection::Unfinished { scope, workspace } => {
                     let workspace = workspace.as_ref().map(uuid);
                     self.read(sql::UNFINISHED, &[&uuid(scope), &workspace, &limit]).await
                 }
-                SessionQuery::Moved { seconds, after } => {
+                RowSelection::Moved { seconds, after } => {
                     let seconds = i64::try_from(*seconds).unwrap_or(i64::MAX).min(i64::MAX / 2);
                     let slots = seconds / 10 + 1;
                     let (slot, name) = after.unwrap_or((i32::MIN, [0; 16]));
                     self.read(sql::MOVED, &[&slots, &slot, &uuid(&name), &limit]).await
                 }
-                SessionQuery::All { after } => {
+                RowSelection::All { after } => {
                     let after = after.as_ref().map(uuid);
                     self.read(sql::ALL_ROWS, &[&after, &limit]).await
                 }

@@ -422,7 +422,8 @@ WITH held AS MATERIALIZED (
 )
 SELECT count(*) FROM held";
 
-/// What is chosen is counted, not what is deleted: another node may be deleting the same rows.
+/// It counts the rows that it selects, not those that it deletes: another node may be deleting the
+/// same ones.
 pub(super) const DELETE: &str = "\
 WITH ended AS MATERIALIZED (
   SELECT uid FROM sl.session WHERE uid = $1 AND stage >= 3
