@@ -208,25 +208,18 @@ impl Config {
         let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
         // A server has its own key.
         foreign::check_encryption_key(environment, keys.is_configured() || url.is_some())?;
-        let roots = settings.text("files_roots").split(':').filter(|path| !path.is_empty());
-        let files_roots: Vec<PathBuf> =
-            roots.map(|path| resolve_path(path, None, environment)).collect();
+        let files_roots = parse_files_roots(settings, environment);
         let listen = "an address such as 127.0.0.1:7717";
         let idle = "a duration such as 500ms, 60s or 4h";
         let tokens =
             |name| parse_number(settings, name, "a whole number, 0 for none").map(to_usize);
         let has_path = |text: &str| (!text.is_empty()).then_some(());
         settings.parse("data_dir", "a path", has_path)?;
-        let database = Database::parse(settings, environment, path("store_passfile"))?;
-        if database.is_some() && keys.is_configured() {
-            let problem = "a database is not encrypted by this version: give no key with store";
-            let (source_name, problem) = ("setting store".to_owned(), problem.to_owned());
-            return Err(ConfigError::Key { source_name, problem });
-        }
+        let passfile = path("store_passfile");
+        let database = Database::parse(settings, environment, passfile, keys.is_configured())?;
+        let is_default = settings.get("data_dir").is_some_and(|one| one.source == DEFAULT);
         let data_dir = match &database {
-            Some(database) if settings.get("data_dir").is_some_and(|one| one.source == DEFAULT) => {
-                database.node_directory(environment)
-            }
+            Some(database) if is_default => database.node_directory(environment),
             _ => path("data_dir"),
         };
         Ok(Self {
@@ -317,11 +310,17 @@ impl Database {
         settings: SettingValues<'_>,
         environment: &Environment,
         passfile: Option<PathBuf>,
+        has_key: bool,
     ) -> Result<Option<Self>, ConfigError> {
         let Some(found) = settings.get("store") else { return Ok(None) };
         let Some(text) = found.value.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
+        if has_key {
+            let problem = "a database is not encrypted by this version: give no key with store";
+            let (source_name, problem) = ("setting store".to_owned(), problem.to_owned());
+            return Err(ConfigError::Key { source_name, problem });
+        }
         let refuse = |wanted: String| ConfigError::Value {
             name: "store",
             value: hide_password(text),
@@ -407,6 +406,12 @@ fn hide_password(text: &str) -> String {
     };
     let has_secret = options.contains("pass");
     format!("{scheme}://{place}{}", if has_secret { "?***" } else { options })
+}
+
+/// Parses the directories that a save may name files of.
+fn parse_files_roots(settings: SettingValues<'_>, environment: &Environment) -> Vec<PathBuf> {
+    let roots = settings.text("files_roots").split(':').filter(|path| !path.is_empty());
+    roots.map(|path| resolve_path(path, None, environment)).collect()
 }
 
 fn parse_secret_rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {

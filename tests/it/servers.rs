@@ -78,7 +78,7 @@ impl Server {
             .arg("-D")
             .arg(&data)
             .current_dir(home.path()));
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let log = server_log(home.path());
         let mut child = command(Path::new("/bin/sh"))
             // The server ends when the standard input of the shell does, however the tests end.
             .args(["-c", "\"$@\" <&- & p=$!; read _; kill -INT $p; wait $p", "sh"])
@@ -188,7 +188,7 @@ impl Pair {
 
     fn launch(&mut self, which: usize) {
         let home = self.homes[which].path();
-        let log = std::fs::File::create(home.join("log")).unwrap();
+        let log = server_log(home);
         let mut child = command(Path::new("/bin/sh"))
             // SIGQUIT ends all processes at once, like a crash.
             .args(["-c", "\"$@\" <&- & p=$!; read _; kill -QUIT $p; wait $p", "sh"])
@@ -317,6 +317,12 @@ impl Pair {
         let log = std::fs::read_to_string(self.homes[which].path().join("log")).unwrap_or_default();
         panic!("waited in vain for {sql}: {log}");
     }
+}
+
+/// Creates the file that a server in `home` writes its messages into.
+#[expect(clippy::disallowed_types, reason = "a program writes its log there")]
+fn server_log(home: &Path) -> std::fs::File {
+    std::fs::File::create(home.join("log")).unwrap()
 }
 
 /// Runs a command that must succeed; returns its output.

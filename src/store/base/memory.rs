@@ -109,8 +109,10 @@ impl MemoryBase {
         let mut tables = self.0.tables.lock();
         let frame = tables.frames.values_mut().last().expect("a frame is stored");
         let mut bytes = frame.bytes.to_vec();
-        let last = bytes.len() - 9;
-        bytes[last] ^= 1;
+        // Before the padding.
+        if let Some(byte) = bytes.iter_mut().rev().nth(8) {
+            *byte ^= 1;
+        }
         frame.bytes = bytes.into();
     }
 

@@ -44,6 +44,9 @@ const UNSURE_MAX: Duration = Duration::from_secs(30);
 /// First and longest pause before a commit without a known outcome is sent again.
 const UNSURE_PAUSE: [Duration; 2] = [Duration::from_millis(5), Duration::from_secs(1)];
 
+/// Known names, each of a session.
+type KnownNames = HashMap<(Hash16, Hash16), KnownName>;
+
 /// A change that is being committed, with the requests that it answers.
 struct Step {
     after: Head,
@@ -136,28 +139,26 @@ impl Node {
         let missing: Vec<Hash16> =
             sessions.keys().filter(|name| !heads.contains_key(*name)).copied().collect();
         let mut damaged = HashMap::new();
-        if !missing.is_empty() {
-            match self.fetch_rows(missing).await {
-                Ok(found) => {
-                    for (name, found) in found {
-                        match found {
-                            Ok(head) => drop(heads.insert(name, head)),
-                            Err(error) => drop(damaged.insert(name, error)),
-                        }
+        let found = match missing.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.fetch_rows(missing).await,
+        };
+        match found {
+            Ok(found) => {
+                for (name, found) in found {
+                    match found {
+                        Ok(head) => drop(heads.insert(name, head)),
+                        Err(error) => drop(damaged.insert(name, error)),
                     }
                 }
-                Err(error) => {
-                    let all = sessions.into_values().flatten();
-                    all.for_each(|one| one.answer(Err(copy_error(&error))));
-                    return Vec::new();
-                }
+            }
+            Err(error) => {
+                let all = sessions.into_values().flatten();
+                all.for_each(|one| one.answer(Err(copy_error(&error))));
+                return Vec::new();
             }
         }
-        let (mut names, mut refused) = (HashMap::new(), None);
-        match self.look_up_names(&heads, &sessions).await {
-            Ok(found) => names = found,
-            Err(error) => refused = Some(error),
-        }
+        let names = self.look_up_names(&heads, &sessions).await;
         let context = PlanContext {
             counted: self.counted_time(),
             keys_live_from: self.keys_live_from(),
@@ -173,39 +174,8 @@ impl Node {
                 }
                 continue;
             };
-            let (mut plan, mut framed) = (Plan::new(head.clone()), Vec::new());
-            for mut pending in requests {
-                if let (true, Some(error)) = (pending.fresh, &refused) {
-                    pending.answer(Err(copy_error(error)));
-                    continue;
-                }
-                let Some(facts) = facts_of(&pending, &plan.head, &names, &context) else {
-                    later.push(pending);
-                    continue;
-                };
-                if let WriteKind::Expire = pending.request.ask
-                    && !self.is_due_to_expire(&plan.head.entry, context.counted)
-                {
-                    let result = AppendResult::unchanged(plan.head.entry.receipt());
-                    pending.answer_done(result, &plan.head, false);
-                    continue;
-                }
-                let is_first = plan.is_empty();
-                let planned = plan.add(&mut pending.request, facts, &context);
-                if let Ok(PlanOutcome::Framed(result)) = planned {
-                    framed.push((pending, result));
-                    continue;
-                }
-                let needs_names = has_names(&pending.request) && !pending.fresh;
-                let is_fresh = plan.head.checked > pending.since && !needs_names;
-                if !is_first || !is_fresh || matches!(planned, Ok(PlanOutcome::Later)) {
-                    // It may rest on a row that is out of date, or on a frame that may fail.
-                    pending.fresh = true;
-                    later.push(pending);
-                    continue;
-                }
-                pending.answer_planned(planned, &plan.head);
-            }
+            let (plan, framed) =
+                self.plan_session(head.clone(), requests, &names, &context, &mut later);
             remembered.insert(name, head);
             if !plan.is_empty() {
                 let (write, after) = plan.finish();
@@ -217,12 +187,63 @@ impl Node {
         later
     }
 
+    /// Plans the requests to one session: answers those that write nothing, and returns the plan
+    /// with those that it commits; adds to `later` those to be planned again.
+    fn plan_session(
+        &self,
+        head: Head,
+        requests: Vec<PendingWrite>,
+        names: &StoreResult<KnownNames>,
+        context: &PlanContext<'_>,
+        later: &mut Vec<PendingWrite>,
+    ) -> (Plan, Vec<(PendingWrite, AppendResult)>) {
+        let (mut plan, mut framed) = (Plan::new(head), Vec::new());
+        let nothing = KnownNames::new();
+        for mut pending in requests {
+            let known = match names {
+                Ok(known) => known,
+                Err(error) if pending.fresh => {
+                    pending.answer(Err(copy_error(error)));
+                    continue;
+                }
+                Err(_) => &nothing,
+            };
+            let Some(facts) = facts_of(&pending, &plan.head, known, context) else {
+                later.push(pending);
+                continue;
+            };
+            if let WriteKind::Expire = pending.request.ask
+                && !self.is_due_to_expire(&plan.head.entry, context.counted)
+            {
+                let result = AppendResult::unchanged(plan.head.entry.receipt());
+                pending.answer_done(result, &plan.head, false);
+                continue;
+            }
+            let is_first = plan.is_empty();
+            let planned = plan.add(&mut pending.request, facts, context);
+            if let Ok(PlanOutcome::Framed(result)) = planned {
+                framed.push((pending, result));
+                continue;
+            }
+            let needs_names = has_names(&pending.request) && !pending.fresh;
+            let is_fresh = plan.head.checked > pending.since && !needs_names;
+            if !is_first || !is_fresh || matches!(planned, Ok(PlanOutcome::Later)) {
+                // It may rest on a row that is out of date, or on a frame that may fail.
+                pending.fresh = true;
+                later.push(pending);
+                continue;
+            }
+            pending.answer_planned(planned, &plan.head);
+        }
+        (plan, framed)
+    }
+
     /// Looks up the names that requests give, where they must be looked at.
     async fn look_up_names(
         &self,
         heads: &HashMap<Hash16, Head>,
         sessions: &IndexMap<Hash16, Vec<PendingWrite>>,
-    ) -> StoreResult<HashMap<(Hash16, Hash16), KnownName>> {
+    ) -> StoreResult<KnownNames> {
         let mut wanted = Vec::new();
         for (name, requests) in sessions {
             let Some(head) = heads.get(name) else { continue };
@@ -417,7 +438,7 @@ fn names_of(request: &WriteRequest, head: &Head) -> Vec<(Hash16, Hash16)> {
 fn facts_of(
     pending: &PendingWrite,
     head: &Head,
-    known: &HashMap<(Hash16, Hash16), KnownName>,
+    known: &KnownNames,
     context: &PlanContext<'_>,
 ) -> Option<RequestFacts> {
     let (request, own) = (&pending.request, head.uid());

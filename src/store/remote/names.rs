@@ -157,5 +157,5 @@ fn minted_millis(id: &EventId) -> Option<i64> {
     let digits = id.as_str().strip_prefix("evt_").filter(|digits| digits.len() == 32)?;
     let bits = u128::from_str_radix(digits, 16).ok()?;
     let is_version_7 = (bits >> 76) & 0xf == 7;
-    is_version_7.then(|| (bits >> 80) as i64)
+    is_version_7.then_some((bits >> 80) as i64)
 }

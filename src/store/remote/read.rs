@@ -171,29 +171,7 @@ impl Node {
             builder.given_up = writer.accepted_losses();
             let first = builder.events.len();
             for stored in &frames {
-                let (before, after) = match read.fill {
-                    FillDirection::Forward => {
-                        (Range::new(left.from, stored.range.from.max(left.from)), stored.range.to)
-                    }
-                    FillDirection::Backward => {
-                        (Range::new(stored.range.to.min(left.to), left.to), stored.range.from)
-                    }
-                };
-                if !before.is_empty() {
-                    found_gaps.push(missing_gap(before));
-                }
-                match decode_frame(part.hash, stored) {
-                    Ok(frame) => {
-                        if let Err(fault) = builder.push_frame(&frame) {
-                            found_gaps.push(damaged_gap(stored.range, fault.to_string()));
-                        }
-                    }
-                    Err(reason) => found_gaps.push(damaged_gap(stored.range, reason)),
-                }
-                left = match read.fill {
-                    FillDirection::Forward => Range::new(after.min(left.to), left.to),
-                    FillDirection::Backward => Range::new(left.from, after.max(left.from)),
-                };
+                left = push_stored(part.hash, stored, left, builder, &mut found_gaps);
                 if builder.full {
                     break;
                 }
@@ -413,6 +391,33 @@ impl Node {
     pub(super) fn writer_key(head: &Head, hash: SessionHash) -> SessionKey {
         head.ancestor(hash).map_or_else(|| head.key.clone(), |one| one.key.clone())
     }
+}
+
+/// Adds the events of a stored frame to a slice, and the positions that are missing before it;
+/// returns the positions that are left.
+fn push_stored(
+    session: SessionHash,
+    stored: &StoredFrame,
+    left: Range,
+    builder: &mut SliceBuilder<'_>,
+    gaps: &mut Vec<SessionGap>,
+) -> Range {
+    let (from, to) = (stored.range.from.max(left.from), stored.range.to.min(left.to));
+    let (before, rest) = match builder.read.fill {
+        FillDirection::Forward => {
+            (Range::new(left.from, from), Range::new(to.max(left.from), left.to))
+        }
+        FillDirection::Backward => {
+            (Range::new(to, left.to), Range::new(left.from, from.min(left.to)))
+        }
+    };
+    if !before.is_empty() {
+        gaps.push(missing_gap(before));
+    }
+    let pushed = decode_frame(session, stored)
+        .and_then(|frame| builder.push_frame(&frame).map_err(|fault| fault.to_string()));
+    gaps.extend(pushed.err().map(|reason| damaged_gap(stored.range, reason)));
+    rest
 }
 
 /// Returns the gap of a damaged frame.

@@ -59,11 +59,10 @@ impl PostgresUrl {
     /// # Errors
     /// [`UrlError`] with the part that is wrong.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
-        let refuse = |reason: String| UrlError(reason);
         let rest = text
             .strip_prefix("postgres://")
             .or_else(|| text.strip_prefix("postgresql://"))
-            .ok_or_else(|| refuse("it begins with postgres://".to_owned()))?;
+            .ok_or_else(|| UrlError("it begins with postgres://".to_owned()))?;
         let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = place.split_once('/').unwrap_or((place, ""));
         let (credentials, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -71,76 +70,18 @@ impl PostgresUrl {
             Some((user, password)) => (user, Some(decode(password)?)),
             None => (credentials, None),
         };
-        let mut user = decode(user)?;
         let database = decode(database)?;
         if database.contains('@') {
-            return Err(refuse(
-                "encode / ? : and @ in a password as %2F %3F %3A and %40".to_owned(),
-            ));
+            let encoded = "encode / ? : and @ in a password as %2F %3F %3A and %40";
+            return Err(UrlError(encoded.to_owned()));
         }
-        let mut hosts: Vec<(String, u16)> = hosts
-            .split(',')
-            .filter(|host| !host.is_empty())
-            .map(parse_host)
-            .collect::<Result<_, _>>()?;
-        let mut tls = TlsSettings {
-            verification: Verification::Full,
-            authorities: None,
-            certificate: None,
-            key: None,
-        };
-        let (mut schema, mut durability, mut mode) = (SCHEMA.to_owned(), None, None);
-        let mut name = "sessionlog".to_owned();
-        let (mut socket, mut port) = (None, None);
-        for (option, value) in url::form_urlencoded::parse(options.as_bytes()) {
-            let value = value.into_owned();
-            match &*option {
-                "schema" => schema = value,
-                "durability" => durability = Some(parse_durability(&value)?),
-                "sslmode" => mode = Some(value),
-                "sslrootcert" => tls.authorities = Some(value),
-                "sslcert" => tls.certificate = Some(value),
-                "sslkey" => tls.key = Some(value),
-                "host" => socket = Some(value),
-                "port" => port = Some(value),
-                "user" => user = value,
-                "application_name" => name = value,
-                // Every connection needs a server that takes writes.
-                "target_session_attrs" if value == "read-write" || value == "primary" => {}
-                other => {
-                    return Err(refuse(format!(
-                        "there is no option {other:?}; there are {OPTIONS}"
-                    )));
-                }
-            }
-        }
-        let ports: Vec<u16> = match &port {
-            None => vec![PORT],
-            Some(list) => list
-                .split(',')
-                .map(|port| port.parse().map_err(|_| refuse(format!("port: {port:?} is no port"))))
-                .collect::<Result<_, _>>()?,
-        };
-        if let Some(list) = socket {
-            let port = |n: usize| ports.get(n).or(ports.last()).copied().unwrap_or(PORT);
-            let list = list.split(',').enumerate();
-            hosts = list.map(|(n, host)| (host.to_owned(), port(n))).collect();
-        }
-        if hosts.is_empty() {
-            hosts.push(("localhost".to_owned(), ports.first().copied().unwrap_or(PORT)));
-        }
-        if !is_plain_name(&schema) {
-            return Err(refuse(format!(
-                "schema: {schema:?} is not a name of letters, digits and underscores"
-            )));
-        }
-        let is_local = hosts.iter().all(|(host, _)| is_local(host));
-        tls.verification = parse_mode(mode.as_deref(), is_local, tls.authorities.is_some())?;
-        if tls.certificate.is_some() != tls.key.is_some() {
-            return Err(refuse("sslcert and sslkey are given together".to_owned()));
-        }
-        let mut config = tokio_postgres::Config::new();
+        let mut options = UrlOptions::parse(options)?;
+        let hosts = options.choose_hosts(hosts)?;
+        let user = options.user.take().map_or_else(|| decode(user), Ok)?;
         let database = if database.is_empty() { user.clone() } else { database };
+        let is_local = hosts.iter().all(|(host, _)| is_local(host));
+        let tls = options.tls(is_local)?;
+        let mut config = tokio_postgres::Config::new();
         if !user.is_empty() {
             config.user(&user);
         }
@@ -151,7 +92,7 @@ impl PostgresUrl {
             config.password(password);
         }
         config
-            .application_name(&name)
+            .application_name(&options.name)
             .connect_timeout(CONNECT)
             .tcp_user_timeout(UNACKNOWLEDGED)
             .keepalives_idle(UNACKNOWLEDGED)
@@ -160,6 +101,7 @@ impl PostgresUrl {
                 Verification::Disabled => SslMode::Disable,
                 _ => SslMode::Require,
             });
+        let UrlOptions { schema, durability, .. } = options;
         let first = hosts.first().cloned().unwrap_or_default();
         let list: Vec<String> = hosts.iter().map(|(host, port)| show_host(host, *port)).collect();
         let at = if user.is_empty() { String::new() } else { format!("{user}@") };
@@ -216,6 +158,94 @@ impl PostgresUrl {
                 .all(|value| fields.next().is_some_and(|field| field == "*" || field == value));
             fields.next().filter(|_| matches && !line.starts_with('#'))
         })
+    }
+}
+
+/// Options after the `?` of an address.
+struct UrlOptions {
+    schema: String,
+    durability: Option<Durability>,
+    mode: Option<String>,
+    authorities: Option<String>,
+    certificate: Option<String>,
+    key: Option<String>,
+    hosts: Option<String>,
+    ports: Option<String>,
+    user: Option<String>,
+    name: String,
+}
+
+impl UrlOptions {
+    fn parse(text: &str) -> Result<Self, UrlError> {
+        let mut options = Self {
+            schema: SCHEMA.to_owned(),
+            durability: None,
+            mode: None,
+            authorities: None,
+            certificate: None,
+            key: None,
+            hosts: None,
+            ports: None,
+            user: None,
+            name: "sessionlog".to_owned(),
+        };
+        for (option, value) in url::form_urlencoded::parse(text.as_bytes()) {
+            let value = value.into_owned();
+            match &*option {
+                "schema" => options.schema = value,
+                "durability" => options.durability = Some(parse_durability(&value)?),
+                "sslmode" => options.mode = Some(value),
+                "sslrootcert" => options.authorities = Some(value),
+                "sslcert" => options.certificate = Some(value),
+                "sslkey" => options.key = Some(value),
+                "host" => options.hosts = Some(value),
+                "port" => options.ports = Some(value),
+                "user" => options.user = Some(value),
+                "application_name" => options.name = value,
+                // Every connection needs a server that takes writes.
+                "target_session_attrs" if value == "read-write" || value == "primary" => {}
+                other => {
+                    let problem = format!("there is no option {other:?}; there are {OPTIONS}");
+                    return Err(UrlError(problem));
+                }
+            }
+        }
+        if !is_plain_name(&options.schema) {
+            let schema = &options.schema;
+            return Err(UrlError(format!(
+                "schema: {schema:?} is not a name of letters, digits and underscores"
+            )));
+        }
+        Ok(options)
+    }
+
+    /// Returns the hosts of the options, or else those of the address, or else this machine.
+    fn choose_hosts(&self, address: &str) -> Result<Vec<(String, u16)>, UrlError> {
+        let parse =
+            |port: &str| port.parse().map_err(|_| UrlError(format!("port: {port:?} is no port")));
+        let ports: Vec<u16> = match &self.ports {
+            None => vec![PORT],
+            Some(list) => list.split(',').map(parse).collect::<Result<_, _>>()?,
+        };
+        let port = |n: usize| ports.get(n).or(ports.last()).copied().unwrap_or(PORT);
+        if let Some(list) = &self.hosts {
+            let list = list.split(',').enumerate();
+            return Ok(list.map(|(n, host)| (host.to_owned(), port(n))).collect());
+        }
+        let hosts = address.split(',').filter(|host| !host.is_empty());
+        let hosts: Vec<(String, u16)> = hosts.map(parse_host).collect::<Result<_, _>>()?;
+        Ok(if hosts.is_empty() { vec![("localhost".to_owned(), port(0))] } else { hosts })
+    }
+
+    /// Returns the settings of TLS.
+    fn tls(&mut self, is_local: bool) -> Result<TlsSettings, UrlError> {
+        let (authorities, mode) = (self.authorities.take(), self.mode.as_deref());
+        let verification = parse_mode(mode, is_local, authorities.is_some())?;
+        let (certificate, key) = (self.certificate.take(), self.key.take());
+        if certificate.is_some() != key.is_some() {
+            return Err(UrlError("sslcert and sslkey are given together".to_owned()));
+        }
+        Ok(TlsSettings { verification, authorities, certificate, key })
     }
 }
 
