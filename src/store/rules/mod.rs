@@ -30,7 +30,9 @@ pub use lifetimes::Lifetimes;
 pub(crate) use names::StoredId;
 pub(crate) use redaction::redact_records;
 pub(crate) use repeat::{RepeatedBatch, answer_repeated_creation, batch_range};
-pub(crate) use request::{Draw, SessionAccess, WriteKind, WriteRequest};
+#[cfg(feature = "nodes")]
+pub(crate) use request::Draw;
+pub(crate) use request::{SessionAccess, WriteKind, WriteRequest};
 pub(crate) use slice::{SliceBuilder, clip, erased_gap, overlap};
 pub(crate) use verification::{ChainWalk, UNKNOWN_CHAIN};
 

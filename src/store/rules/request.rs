@@ -174,6 +174,7 @@ impl WriteRequest {
     /// Sets the time of its events to `now`, if that is later, and mints their ids anew, so that
     /// the time in a minted id is that of its event: an engine without a table of minted ids finds
     /// one by its time.
+    #[cfg(feature = "nodes")]
     pub(crate) fn raise_time(&mut self, now: Timestamp, draw: &(impl Draw + ?Sized)) {
         let minted = |name: &StoredId| matches!(name, StoredId::Minted(_));
         if now <= self.at || !self.names.iter().any(minted) {
