@@ -2,8 +2,9 @@
 Managed Agents API, every answer validated strictly against the client's own models; its typed errors
 and retries; and, where it has one, its session tool runner, through a kill of the server.
 
-    managed.py PROGRAM DIRECTORY
+    managed.py PROGRAM DIRECTORY [STORE]
 
+STORE is the address of a database: each server is then a node of a store in a schema of its own.
 The last line gives the counts; what does not hold ends it with 1.
 """
 
@@ -28,7 +29,7 @@ from anthropic.types.beta import BetaManagedAgentsSession
 from anthropic.types.beta.sessions import BetaManagedAgentsSessionEvent
 
 httpx = sys.modules.get("httpx2") or sys.modules["httpx"]
-program, directory = sys.argv[1:]
+program, directory, *store = sys.argv[1:]
 counts = {"calls": 0, "checks": 0}
 
 
@@ -47,7 +48,10 @@ class Server:
     """A server on a port of its own, which stays its own through a kill."""
 
     def __init__(self, name, *arguments):
-        self.arguments = [program, "--data-dir", os.path.join(directory, name), "serve", *arguments]
+        place = ["--data-dir", os.path.join(directory, name)]
+        if store:
+            place = ["--store", f"{store[0]}&schema={name}"]
+        self.arguments = [program, *place, "serve", *arguments]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]

@@ -7,12 +7,13 @@ cache=${SESSIONLOG_CONFORMANCE_CACHE:-$root/target/conformance}
 # The programs under test would refuse a setting that they do not know.
 unset SESSIONLOG_CONFORMANCE_CACHE
 work=$(mktemp -d)
+database=
 started=()
 leave() {
     for pid in "${started[@]}"; do kill "$pid" 2>/dev/null; done
     wait
     # The owner of a store may still write: it ends by itself.
-    rm -rf "$work" 2>/dev/null || { sleep 2; rm -rf "$work"; }
+    rm -rf "$work" "$database" 2>/dev/null || { sleep 2; rm -rf "$work" "$database"; }
 }
 trap leave EXIT
 mkdir -p "$cache"
@@ -94,6 +95,40 @@ serve() {
     cat "$work/$name.said" "$work/$name.log"
     echo "$name did not start"
     exit 1
+}
+
+# database: starts a PostgreSQL server; $store is the address of a store in it. Fails if none is
+# installed.
+database() {
+    local programs as=()
+    programs=$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | tail -1)
+    programs=$(dirname "${programs:-$(command -v initdb)}")
+    [ -x "$programs/initdb" ] || return
+    # The user that the server runs as may read no other directory of this script.
+    database=$(mktemp -d)
+    if [ "$(id -u)" = 0 ]; then
+        as=(setpriv --reuid=postgres --regid=postgres --clear-groups)
+        chown postgres "$database"
+    fi
+    (cd "$database" && "${as[@]}" "$programs/initdb" --no-sync --auth=trust --username=sl \
+        --encoding=UTF8 --locale=C -D "$database/data") >"$work/database.log" || return
+    # SIGINT ends it without waiting for its clients.
+    (
+        cd "$database" || exit
+        "${as[@]}" "$programs/postgres" -D "$database/data" -k "$database" -c listen_addresses= &
+        server=$!
+        trap 'kill -INT "$server"' TERM
+        wait "$server"
+        wait "$server"
+    ) <&- >>"$work/database.log" 2>&1 &
+    started+=($!)
+    store="postgres://sl@/postgres?host=$database&durability=single"
+    for _ in $(seq 100); do
+        [ -S "$database/.s.PGSQL.5432" ] && return
+        sleep 0.1
+    done
+    cat "$work/database.log"
+    return 1
 }
 
 # built: $program is the path of the program under test: SESSIONLOG_PROGRAM, or the one built here.

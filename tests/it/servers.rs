@@ -1,7 +1,7 @@
 //! A PostgreSQL server for the tests of one binary: it is started from what the machine has, in a
 //! temporary directory, reached by a socket there, and ends with the binary. Each store gets its
 //! own schema. It must not use a port. Without a server installed, a test says SKIPPED; with
-//! `SESSIONLOG_REQUIRE_SERVERS` set, it fails.
+//! `REQUIRE_SERVERS` set, it fails.
 
 use std::{
     path::{Path, PathBuf},
@@ -31,7 +31,7 @@ pub fn postgres() -> Option<&'static Server> {
     let server = SERVER.get_or_init(|| Server::start(&["-c", "fsync=off"]));
     if server.is_none() {
         assert!(
-            std::env::var_os("SESSIONLOG_REQUIRE_SERVERS").is_none(),
+            std::env::var_os("REQUIRE_SERVERS").is_none(),
             "no PostgreSQL is installed: apt-get install postgresql"
         );
         eprintln!("SKIPPED: no PostgreSQL is installed (apt-get install postgresql)");

@@ -23,7 +23,7 @@ use crate::{
 
 /// Fail-overs of one run; the variable sets more for a long one.
 fn rounds() -> usize {
-    let set = std::env::var("SESSIONLOG_FAILOVERS").ok();
+    let set = std::env::var("FAILOVERS").ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(2)
 }
 
