@@ -19,7 +19,8 @@ use sessionlog::{
     env::Entropy,
     event::{Batch, BatchKey, EventId, Position, Range, Scope, SessionId, SessionKey},
     store::{
-        Derived, HeldEvents, Maintain, NewSession, RepairResult, SessionUpdate, Store, StoreError,
+        ChangesSeen, Derived, HeldEvents, Listing, Maintain, NewSession, RepairResult,
+        SessionUpdate, Store, StoreError,
         remote::{MemoryBase, RemoteOptions, RemoteStore, Trouble},
     },
 };
@@ -348,6 +349,45 @@ async fn a_follower_at_one_node_is_woken_by_an_append_at_the_other() {
     append(&*nodes.a, &key("s"), batch([event("{}")])).await.unwrap();
     watch.changed().await.unwrap();
     assert_eq!(*watch.borrow_and_update(), Position(1));
+}
+
+/// A creation whose answer is lost makes one session, whether the caller or the node named it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_creation_whose_answer_is_lost_makes_one_session() {
+    for lost in [Trouble::LostBefore, Trouble::LostAfter] {
+        for id in [Some(SessionId::new("s").unwrap()), None] {
+            let (nodes, mut left) = (TwoNodes::new(), Some(lost));
+            nodes.base.set_troubles(move |kind| left.take_if(|_| kind == "create"));
+            let new = NewSession { id, events: batch([event("1")]), ..NewSession::default() };
+            let (made, _) = nodes.a.create(&Scope::local(), new).await.unwrap();
+            let listed = nodes.b.list(&Scope::local(), Listing::default()).await.unwrap();
+            let listed: Vec<_> = listed.sessions.iter().map(|one| &one.key.session).collect();
+            assert_eq!(listed, [&made.key.session]);
+            assert_eq!(events_of(&*nodes.b, &made.key).await.len(), 1);
+        }
+    }
+}
+
+/// An append at one node wakes the follower of changed sessions at the other, which is told of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_follower_of_changes_at_one_node_is_woken_by_an_append_at_the_other() {
+    let nodes = TwoNodes::new();
+    create(&*nodes.a, "s").await;
+    let mut watch = nodes.b.watch_changes();
+    let mut since = ChangesSeen::default();
+    loop {
+        let changed = nodes.b.list_changes(since, 10).await.unwrap();
+        since = changed.since;
+        if !changed.more {
+            break;
+        }
+    }
+    watch.mark_unchanged();
+    append(&*nodes.a, &key("s"), batch([event("1")])).await.unwrap();
+    let woken = tokio::time::timeout(Duration::from_secs(120), watch.changed()).await;
+    woken.expect("the hint or the look after a lost hint wakes it").unwrap();
+    let changed = nodes.b.list_changes(since, 10).await.unwrap();
+    assert_eq!(changed.sessions.len(), 1);
 }
 
 /// A fork that is put on hold at one node keeps the other node from erasing its parent.
