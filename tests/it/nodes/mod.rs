@@ -368,7 +368,7 @@ async fn a_creation_whose_answer_is_lost_makes_one_session() {
     }
 }
 
-/// An append at one node wakes the follower of changed sessions at the other, which is told of it.
+/// An append at one node wakes the follower of changed sessions at the other, whose list has it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_of_changes_at_one_node_is_woken_by_an_append_at_the_other() {
     let nodes = TwoNodes::new();
