@@ -194,56 +194,50 @@ WITH moved AS (
 )
 SELECT EXISTS (SELECT FROM moved)";
 
+/// The rest of `CREATE` and `FORK`, with the column that only a fork has and its value.
+macro_rules! add_session {
+    ($column:literal, $value:literal) => {
+        concat!(
+            "made AS (
+  INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
+      unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
+      created_at",
+            $column,
+            ")
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
+      floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32",
+            $value,
+            " WHERE $16
+  RETURNING uid
+), framed AS (
+  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
+  SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
+      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
+), named AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT m.uid, n.* FROM made m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
+      $29::int8[]) n(hash, position, events, digest, at)
+), keyed AS (
+  INSERT INTO sl.name (session, hash, position, events, digest, at)
+  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $34 FROM made m, unnest($33::uuid[]) k(hash)
+)
+SELECT uid FROM made"
+        )
+    };
+}
+
 /// A new session: 1-17 its columns, 18-24 frames, 25-29 names, 30-32 tenant, scope and time of
 /// creation, 33 the key of the creation, 34 the count of time.
-pub(super) const CREATE: &str = "\
-WITH made AS (
-  INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
-      unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
-      created_at)
-  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
-      floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32 WHERE $16
-  RETURNING uid
-), framed AS (
-  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
-  SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
-      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
-), named AS (
-  INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT m.uid, n.* FROM made m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
-      $29::int8[]) n(hash, position, events, digest, at)
-), keyed AS (
-  INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $34 FROM made m, unnest($33::uuid[]) k(hash)
-)
-SELECT uid FROM made";
+pub(super) const CREATE: &str = concat!("WITH ", add_session!("", ""));
 
 /// The same with a parent, 35 its name and 36 its uid, which must be alive and held by no other.
-pub(super) const FORK: &str = "\
-WITH parent AS MATERIALIZED (
+pub(super) const FORK: &str = concat!(
+    "WITH parent AS MATERIALIZED (
   SELECT uid FROM sl.session WHERE name = $35 AND uid = $36 AND stage = 0
   FOR SHARE SKIP LOCKED
-), made AS (
-  INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
-      unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
-      created_at, parent)
-  SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
-      floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32, p.uid
-  FROM parent p WHERE $16
-  RETURNING uid
-), framed AS (
-  INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
-  SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
-      $22::bool[], $23::uuid[], $24::bytea[]) f(first, number, events, at, noted, attempt, frame)
-), named AS (
-  INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT m.uid, n.* FROM made m, unnest($25::uuid[], $26::int8[], $27::int4[], $28::bytea[],
-      $29::int8[]) n(hash, position, events, digest, at)
-), keyed AS (
-  INSERT INTO sl.name (session, hash, position, events, digest, at)
-  SELECT $31, k.hash, 0, 0, uuid_send(m.uid), $34 FROM made m, unnest($33::uuid[]) k(hash)
-)
-SELECT uid FROM made";
+), ",
+    add_session!(", parent", ", p.uid FROM parent p")
+);
 
 /// The removal of content: 1-17 the columns of its session, 18-24 frames, 25-27 frames that are
 /// written anew, 28 positions whose batches lose their digest.
