@@ -96,6 +96,7 @@ pub(super) struct Config {
     pub(super) hook_recall: usize,
     /// Maximum time for which an agent waits for a hook.
     pub(super) hook_wait: Duration,
+    pub(super) hook_timeout: Duration,
     pub(super) url: Option<Url>,
     /// An invalid address; kept only where a wrong setting is tolerated.
     unreachable: Option<String>,
@@ -250,6 +251,7 @@ impl Config {
             embedder: EmbedderSource::parse(settings, path("embedder_key_file"))?,
             monitor: parse_monitor(settings)?,
             hook_wait: parse_duration_setting(settings, "hook_wait", "1500ms")?,
+            hook_timeout: parse_duration_setting(settings, "hook_timeout", "10s")?,
             hook_tokens: tokens("hook_tokens")?,
             hook_recall: tokens("hook_recall")?,
             url,

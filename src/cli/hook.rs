@@ -110,6 +110,7 @@ fn record_event(common: &CommonFlags, environment: &Environment, screen: &mut Sc
         process: parents::parent_process_names(),
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
+        timeout: config.as_ref().map_or(Duration::MAX, |config| config.hook_timeout),
         tokens_max: config.as_ref().map_or(0, |config| config.hook_tokens),
         recall_max: config.as_ref().map_or(0, |config| config.hook_recall),
         gap,

@@ -179,6 +179,13 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .with_default("1500ms")
     .hidden(),
+    Setting::new(
+        "hook_timeout",
+        "DURATION",
+        "time after which the agent's program ends a hook, as in its settings; no hook waits longer than 0.8 of it",
+    )
+    .with_default("10s")
+    .hidden(),
     Setting::new("context_threshold", "N", "least importance of a context item in a restore, 0 to 10")
         .with_default("3")
         .hidden(),

@@ -43,11 +43,10 @@ pub use tail::Transcripts;
 const ANSWER_TIMES: u32 = 3;
 /// Divisor of a hook's time: the part in which it starts deliveries of spooled events.
 const DRAIN_PART: u32 = 2;
-/// Upper bound of the configured wait: the agent's program gives a hook ten seconds, and an event
-/// must be spooled before they are over.
-const WAIT_MAX: Duration = Duration::from_secs(8);
-/// Upper bound of the wait at the end of a session, for which Codex gives three seconds.
-const END_WAIT_MAX: Duration = Duration::from_millis(2_500);
+/// Part of the hook's timeout in which it may wait: an event must be spooled before it is over.
+const WAIT_PART: f64 = 0.8;
+/// The same part at the end of a session, for which Codex gives 3 seconds where the timeout is 10.
+const END_WAIT_PART: f64 = 0.25;
 /// After a failure no hook tries to deliver for this many times its wait: an agent must not wait at
 /// each of its events.
 const PAUSE_TIMES: u32 = 4;
@@ -74,6 +73,8 @@ pub struct Hook {
     pub home: Option<PathBuf>,
     /// Time for which the agent waits at an event; after it the event is spooled.
     pub wait: Duration,
+    /// Time after which the agent's program ends the hook; it bounds the wait.
+    pub timeout: Duration,
     /// Maximum tokens of an answer; 0 for no answer.
     pub tokens_max: usize,
     /// Maximum tokens of passages of earlier sessions; 0 for none.
@@ -122,7 +123,7 @@ impl Hook {
         let is_patient = wanted.is_some_and(|what| what != recovery::ContextKind::Near);
         let wait = if is_patient { self.wait * ANSWER_TIMES } else { self.wait };
         let ends = payload.name() == "SessionEnd" && payload.agent() == payload::HookAgent::Codex;
-        let most = if ends { END_WAIT_MAX } else { WAIT_MAX };
+        let most = self.timeout.mul_f64(if ends { END_WAIT_PART } else { WAIT_PART });
         let wait = wait.min(most.saturating_sub(self.spent));
         let is_late = self.spent >= most;
         let paused = !is_patient

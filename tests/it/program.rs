@@ -85,6 +85,8 @@ impl Place {
             .env("HOME", self.home.path())
             .env("SESSIONLOG_DATA_DIR", self.data_dir())
             .env("SESSIONLOG_OWNER_IDLE", "5s")
+            // A slow disk must not make a patient hook spool its event.
+            .env("SESSIONLOG_HOOK_TIMEOUT", "100s")
             // A server of the user who runs the tests may have the default port.
             .env("SESSIONLOG_LISTEN", "127.0.0.1:0")
             .current_dir(self.home.path())

@@ -124,6 +124,7 @@ fn run_hook_after(
         directory: directory.map(str::to_owned),
         home: None,
         wait: Duration::from_secs(60),
+        timeout: Duration::from_secs(100),
         tokens_max,
         recall_max: 0,
         spent,
@@ -323,10 +324,12 @@ fn a_compacted_session_receives_one_continuation_with_the_whole_budget() {
 fn an_event_is_spooled_before_the_hook_times_out() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(|_, _| (0, Value::Null));
-    let done = told(Ok(store.client()), home.path(), None, 0, call("s", 0));
+    // The wait ends at 80 s of the 100 that the program gives.
+    let spent = Duration::from_secs(79);
+    let done = run_hook_after(spent, Ok(store.client()), (home.path(), None), 0, call("s", 0));
     assert_eq!((done.spooled, count_spooled(home.path())), (1, (1, 0)));
     let trouble = done.trouble.unwrap();
-    assert!(trouble.contains("no answer for 8000 ms"), "{trouble}");
+    assert!(trouble.contains("no answer for 1000 ms"), "{trouble}");
 }
 
 /// Returns the request by which a hook creates a session for an event.
@@ -346,7 +349,7 @@ pub fn created(event: impl Into<HookInput>, directory: Option<&str>) -> Value {
 fn an_event_with_slow_input_is_spooled_for_the_next_hook() {
     let home = tempfile::tempdir().unwrap();
     let store = Scripted::start(move |_, _| (200, json!({ "next_position": 1 })));
-    let spent = Duration::from_secs(8);
+    let spent = Duration::from_secs(80);
     let done = run_hook_after(spent, Ok(store.client()), (home.path(), None), 0, call("s", 0));
     assert_eq!((done.spooled, count_spooled(home.path())), (1, (1, 0)), "{done:?}");
     let done = told(Ok(store.client()), home.path(), None, 0, call("s", 1));

@@ -168,6 +168,7 @@ fn a_slow_network_delivers_spooled_events_in_parts_without_blocking_agents() {
             directory: None,
             home: None,
             wait: Duration::from_secs(60),
+            timeout: Duration::from_secs(100),
             tokens_max: 0,
             recall_max: 0,
             spent: Duration::ZERO,
