@@ -13,6 +13,7 @@ use super::{
     consent,
     failure::{CliError, Outcome},
     screen::{Screen, Tone, escaped, with_noun},
+    settings,
     values::Environment,
 };
 use crate::{
@@ -28,8 +29,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Permissions of a new file of the user, and of one shared by a project.
 const PRIVATE: u32 = 0o600;
 const SHARED: u32 = 0o644;
-/// Settings that are passed to a hook when they were given as flags.
-const PASSED_ON: [&str; 6] = ["data_dir", "url", "token_file", "ca", "hook_tokens", "key_file"];
 
 /// A file's text before and after the change.
 struct FileEdit {
@@ -197,11 +196,10 @@ impl<'a> Installation<'a> {
             }
             SetupScope::Project => stable_program_path(self.environment)?.display().to_string(),
         };
-        let flags = config.flags().filter(|(name, ..)| PASSED_ON.contains(name));
         let mut arguments = Vec::new();
-        for (name, flag, value) in flags {
-            let path = matches!(name, "data_dir" | "token_file" | "ca" | "key_file");
-            let value = match path {
+        // Every setting given as a flag holds for the hook too, but for the log of this command.
+        for (name, flag, value) in config.flags().filter(|(name, ..)| *name != "log") {
+            let value = match settings::is_path(name) {
                 true => std::path::absolute(value)?.display().to_string(),
                 false => value.to_owned(),
             };

@@ -39,6 +39,11 @@ enum HelpVisibility {
     Nowhere,
 }
 
+/// Returns true if the value of the setting is a path.
+pub(super) fn is_path(name: &str) -> bool {
+    SETTINGS.iter().any(|one| one.name == name && matches!(one.value, "FILE" | "DIR"))
+}
+
 /// All settings of this version.
 pub(super) const SETTINGS: &[Setting] = &[
     Setting::new("data_dir", "DIR", "directory of the store; default: in the XDG data home")

@@ -239,6 +239,25 @@ fn installed_files_name_the_program_its_hooks_and_its_tools() {
 }
 
 #[test]
+fn installed_files_have_every_setting_that_was_given_as_a_flag() {
+    let store = "postgres://sl@127.0.0.1:9/sessions";
+    for agent in ["claude-code", "codex"] {
+        let place = Place::new();
+        let given =
+            ["--store", store, "--store-passfile", "pass", "--record", "off", "--log", "debug"];
+        place.run(&[&["install", agent, "--yes"], &given[..]].concat()).ok();
+        for (name, _) in files(agent) {
+            let made = read(&place, name).unwrap();
+            let passfile = place.path("pass").display().to_string();
+            for value in [store, &*passfile, "--record"] {
+                assert!(made.contains(value), "{value}: {made}");
+            }
+            assert!(!made.contains("--log"), "{made}");
+        }
+    }
+}
+
+#[test]
 fn a_change_is_shown_before_it_is_made_and_an_invalid_file_is_unchanged() {
     let place = Place::new();
     write(&place, ".claude/settings.json", CLAUDE);
