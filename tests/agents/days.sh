@@ -73,11 +73,11 @@ third_day() {
 }
 # What is left of the days: a file with the events of each session, and their list.
 days_left() { # NAME
-    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+    alone "$program" "${place[@]}" sessions --json --workspace "$project" \
         >"$work/$name/days.$1" || fault "sessions"
     mkdir -p "$work/$name/days-$1"
     for session_of in $(sort -u "$work/$name/days"); do
-        alone "$program" --data-dir "$work/$name/data" events "$session_of" \
+        alone "$program" "${place[@]}" events "$session_of" \
             >"$work/$name/days-$1/$session_of" || fault "events"
     done
 }
@@ -86,7 +86,7 @@ import_days() {
     for session_of in $(sort -u "$work/$name/days"); do
         transcripts+=($(find "$home/.claude" "$home/.codex" -name "*$session_of.jsonl" 2>/dev/null))
     done
-    alone "$program" --data-dir "$work/$name/data" import "${transcripts[@]}" \
+    alone "$program" "${place[@]}" import "${transcripts[@]}" \
         >"$work/$name/days-imported" 2>&1 || fault "import"
 }
 three_days() {

@@ -7,7 +7,8 @@
 # was sent. Then three days of one project (days.sh, days.py): with a compaction, a crash, a tiny run, a subagent, an import
 # and a cleared context; each text that a model is given is in AGENT/given. The last line gives the counts.
 # Exit code: 0 when all held, 1 when not, 3 when it could not run. SESSIONLOG_PROGRAM names a program to take instead of building one, AGENTS_KEEP a
-# directory for what is left of the run: what the models were sent is in AGENT/requests.
+# directory for what is left of the run: what the models were sent is in AGENT/requests. With AGENTS_STORE=1 the store is a database, and what the
+# agents start is a node.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
@@ -18,6 +19,8 @@ command -v git >/dev/null || skip "git is not installed"
 pytest=$cache/python/bin/pytest
 built
 here=$PWD
+store=
+[ -z "${AGENTS_STORE:-}" ] || database || skip "no PostgreSQL is installed"
 claude=$("$python" -c 'import claude_agent_sdk, pathlib
 print(pathlib.Path(claude_agent_sdk.__file__).parent / "_bundled" / "claude")')
 [ -x "$claude" ] || chmod +x "$claude" 2>/dev/null || skip "claude-agent-sdk brings no program for this machine"
@@ -27,6 +30,8 @@ codex --version >/dev/null 2>&1 || skip "the program in @openai/codex does not r
 # A home, a project, a data directory and a model of its own for each.
 agent() { # NAME
     name=$1 home=$work/$1/home project=$work/$1/project log=$work/$1/requests
+    place=(--data-dir "$work/$1/data")
+    [ -z "$store" ] || place=(--store "$store&schema=${1//-/_}")
     repository=$work/$1/repository
     mkdir -p "$home" "$project" "$repository/.git" "$repository/src"
     serve "$name-model" "$python" "$here/tests/agents/model.py" "$log"
@@ -90,22 +95,22 @@ question=${question//$'\n'/}
 # What is left of it.
 shop_session() {
     printf '%s' "$working" >"$work/$name/working"
-    alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.events" || fault "events"
-    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+    alone "$program" "${place[@]}" events "$working" >"$work/$name/working.events" || fault "events"
+    alone "$program" "${place[@]}" sessions --json --workspace "$project" \
         >"$work/$name/shop.sessions" || fault "sessions"
 }
 # Its transcripts, imported into what hooks recorded of them.
 import_again() { # FILES…
-    alone "$program" --data-dir "$work/$name/data" import "$@" >>"$work/$name/imported" 2>&1 || fault "import"
-    alone "$program" --data-dir "$work/$name/data" events "$working" >"$work/$name/working.after" || fault "events"
-    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" \
+    alone "$program" "${place[@]}" import "$@" >>"$work/$name/imported" 2>&1 || fault "import"
+    alone "$program" "${place[@]}" events "$working" >"$work/$name/working.after" || fault "events"
+    alone "$program" "${place[@]}" sessions --json --workspace "$project" \
         >"$work/$name/shop.after" || fault "sessions"
 }
 # What is left of the research in the repository.
 research() { # SESSION
     printf '%s' "$1" >"$work/$name/research"
-    alone "$program" --data-dir "$work/$name/data" events "$1" >"$work/$name/research.events" || fault "events"
-    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$repository" \
+    alone "$program" "${place[@]}" events "$1" >"$work/$name/research.events" || fault "events"
+    alone "$program" "${place[@]}" sessions --json --workspace "$repository" \
         >"$work/$name/research.sessions" || fault "sessions"
 }
 failed=0
@@ -118,7 +123,7 @@ fault() {
 agent claude-code
 shell=(ANTHROPIC_BASE_URL="$model" ANTHROPIC_API_KEY=sk-stub CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
     DISABLE_AUTOUPDATER=1)
-alone "$program" install claude-code --yes --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
+alone "$program" install claude-code --yes "${place[@]}" >"$work/$name/installed" || fault "install"
 tools=(--allowedTools 'Bash(echo:*)' mcp__sessionlog)
 turn() { # ARGUMENTS…
     alone "$claude" "${tools[@]}" --output-format json "$@" \
@@ -132,7 +137,7 @@ script "tool get_research_session" 'tool memory_search {"query": "harbour wall"}
 turn -p "Where were we" --resume "$session"
 script "say Hello."
 turn -p "Something new"
-alone "$program" --data-dir "$work/$name/data" events "$session" >"$work/$name/events" || fault "events"
+alone "$program" "${place[@]}" events "$session" >"$work/$name/events" || fault "events"
 project=$repository/src
 script "$(step 1)" "$(step 2)" "say Two steps."
 turn -p "Look at the walls"
@@ -191,18 +196,18 @@ living_agent() {
         "own WebFetch {\"url\": \"http://127.0.0.1:9/gate\", \"prompt\": \"look\"}" "say Painted."
     talk --allowedTools mcp__sessionlog Edit -- "Sweep the yard" /clear "Paint the gate" >"$work/$name/living"
     living_events before
-    alone "$program" --data-dir "$work/$name/data" import "$home"/.claude/projects/*yard*/*.jsonl >"$work/$name/imported" 2>&1 || fault "import"
+    alone "$program" "${place[@]}" import "$home"/.claude/projects/*yard*/*.jsonl >"$work/$name/imported" 2>&1 || fault "import"
     living_events after
-    alone "$program" --data-dir "$work/$name/data" sessions --json --workspace "$project" >"$work/$name/yard.sessions" || fault "sessions"
+    alone "$program" "${place[@]}" sessions --json --workspace "$project" >"$work/$name/yard.sessions" || fault "sessions"
     for session_of in $(sort -u "$work/$name/living"); do
-        alone "$program" --data-dir "$work/$name/data" export "$session_of" --format claude-code |
+        alone "$program" "${place[@]}" export "$session_of" --format claude-code |
             cmp -s - "$home"/.claude/projects/*yard*/"$session_of".jsonl && echo "$session_of" >>"$work/$name/equal"
     done
     project=$shop
 }
 living_events() { # NAME
     for session_of in $(uniq "$work/$name/living"); do
-        alone "$program" --data-dir "$work/$name/data" events "$session_of" || fault "events"
+        alone "$program" "${place[@]}" events "$session_of" || fault "events"
         echo
     done >"$work/$name/living.$1"
 }
@@ -255,7 +260,7 @@ env_key = "STUB_KEY"
 wire_api = "responses"
 TOML
 cp "$home/.codex/config.toml" "$work/$name/before"
-alone "$program" install codex --yes --data-dir "$work/$name/data" >"$work/$name/installed" || fault "install"
+alone "$program" install codex --yes "${place[@]}" >"$work/$name/installed" || fault "install"
 turn() { # ARGUMENTS…
     alone codex exec --skip-git-repo-check --dangerously-bypass-hook-trust \
         --dangerously-bypass-approvals-and-sandbox "$@" >"$work/$name/said" 2>&1 ||
@@ -273,7 +278,7 @@ again() { # SESSION PROMPT OPTIONS…
 again "$session" "Where were we"
 script "say Hello."
 turn "Something new"
-alone "$program" --data-dir "$work/$name/data" events "$session" >"$work/$name/events" || fault "events"
+alone "$program" "${place[@]}" events "$session" >"$work/$name/events" || fault "events"
 project=$repository/src
 script "$(step 1)" "$(step 2)" "say Two steps."
 turn "Look at the walls"
