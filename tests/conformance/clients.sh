@@ -2,8 +2,9 @@
 # Other people's clients against the program as it is shipped: the official Python and TypeScript
 # SDKs, both transports and both generations, through a session of 200 steps whose owner is killed
 # in the middle (scenario.py, scenario.mjs), a session that is handed on (handoff.json), and the
-# Inspector's strict look at the tools. The last line gives the counts. Exit code: 0 when all
-# passed, 1 when not, 3 when it could not run.
+# Inspector's strict look at the tools. Some run once more with a database as the store, so that what
+# is killed is a node. The last line gives the counts. Exit code: 0 when all passed, 1 when not, 3
+# when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . tests/conformance/tools.sh
@@ -15,8 +16,11 @@ here=$PWD
 # What the programs under test keep belongs into the work directory.
 export HOME=$work XDG_DATA_HOME=$work
 
-scenario() { # LANGUAGE TRANSPORT GENERATION [PACKAGE] | LANGUAGE handoff
-    local language=$1 directory=$work/$1-$2-${3:-}-${4:-}
+scenario() { # [node] LANGUAGE TRANSPORT GENERATION [PACKAGE] | [node] LANGUAGE handoff
+    local name="$*" program=$program
+    local directory=$work/${name// /-}
+    [ "$1" != node ] || { program=$work/node && shift; }
+    local language=$1
     shift
     mkdir "$directory"
     case $language$1 in
@@ -29,11 +33,28 @@ scenario() { # LANGUAGE TRANSPORT GENERATION [PACKAGE] | LANGUAGE handoff
     typescript*) cd "$cache/npm" && timeout 300 node "$here/tests/conformance/scenario.mjs" \
         "$program" "$directory" "$@" ;;
     esac >"$directory/said" 2>&1 || sed 's/^/  /' "$directory/said" | tail -20
-    grep -hE ', 0 failed$' "$directory/said" || echo "$language $*: 1 failed"
+    case $(tail -1 "$directory/said") in
+    *', 0 failed') printf '%s:%s\n' "$name" "$(tail -1 "$directory/said" | sed 's/.*://')" ;;
+    *) printf '%s: 1 failed\n' "$name" ;;
+    esac
 }
 export -f scenario
 export work program python cache here
-printf '%s\n' \
+nodes=()
+if database; then
+    # A schema for each data directory, which is that of the node.
+    cat >"$work/node" <<NODE
+#!/bin/sh
+exec "$program" --store "$store&schema=s\$(printf %s "\$2" | cksum | cut -d' ' -f1)" "\$@"
+NODE
+    chmod +x "$work/node"
+    nodes=("node python stdio 2026-07-28" "node typescript http legacy client" "node python handoff"
+        "node typescript handoff")
+elif [ -n "${REQUIRE_SERVERS:-}" ]; then
+    echo 'PostgreSQL did not start'
+    exit 1
+fi
+printf '%s\n' "${nodes[@]}" \
     "python stdio legacy" "python http legacy" "python stdio 2026-07-28" "python http 2026-07-28" \
     "typescript stdio legacy sdk" "typescript http legacy sdk" \
     "typescript stdio legacy client" "typescript http legacy client" \
@@ -76,4 +97,4 @@ done
 
 printf 'clients: %d scenarios passed, %d failed; inspector: %d looks, %d findings\n' \
     "$passed" "$failed" "$looks" "$findings"
-[ "$passed" = 12 ] && [ "$failed" = 0 ] && [ "$findings" = 0 ]
+[ "$passed" = $((12 + ${#nodes[@]})) ] && [ "$failed" = 0 ] && [ "$findings" = 0 ]
