@@ -19,6 +19,15 @@ trap leave EXIT
 mkdir -p "$cache"
 export NO_COLOR=1
 
+# alone_in_cache COMMAND…: no other script changes the cache meanwhile.
+alone_in_cache() {
+    local lock
+    exec {lock}>"$cache/.lock"
+    ! command -v flock >/dev/null || flock "$lock"
+    "$@"
+    exec {lock}>&-
+}
+
 skip() {
     printf '%s: skipped: %s\n' "${0##*/}" "$1"
     exit 3
@@ -32,7 +41,8 @@ node_new() {
 }
 
 # npm_has PACKAGE@VERSION…: they are in the cache.
-npm_has() {
+npm_has() { alone_in_cache npm_into_cache "$@"; }
+npm_into_cache() {
     local wanted=("$@") missing=()
     export PATH="$cache/npm/node_modules/.bin:$PATH"
     mkdir -p "$cache/npm"
@@ -53,7 +63,8 @@ npm_has() {
 }
 
 # pip_has PACKAGE==VERSION…: they are in the cache, and $python sees them.
-pip_has() {
+pip_has() { alone_in_cache pip_into_cache "$@"; }
+pip_into_cache() {
     python=$cache/python/bin/python
     [ -x "$python" ] || python3 -m venv "$cache/python" || skip "python3 cannot make an environment"
     for package in "$@"; do
@@ -67,8 +78,8 @@ pip_has() {
 
 # pip_apart PACKAGE==VERSION: it is in a directory of its own, $cache/apart/PACKAGE==VERSION, for
 # PYTHONPATH: what it needs may differ from what others need.
-pip_apart() {
-    pip_has
+pip_apart() { pip_has && alone_in_cache pip_into_directory "$@"; }
+pip_into_directory() {
     [ -e "$cache/apart/$1/.has" ] && return
     printf 'installing %s\n' "$1"
     "$python" -m pip install --quiet --disable-pip-version-check --upgrade \
