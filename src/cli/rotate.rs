@@ -14,7 +14,10 @@ use crate::{
     api::admin::KeysAnswer,
     client::Client,
     env::{Env, files},
-    store::local::{OpenError, key_ids, key_report},
+    store::{
+        key_ids,
+        local::{OpenError, key_report},
+    },
     verbs::{NoParams, NoQuery, admin},
 };
 

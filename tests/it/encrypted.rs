@@ -15,8 +15,8 @@ use sessionlog::{
         segment::SegmentHeader,
     },
     store::{
-        Maintain, NewSession, SessionUpdate, Store,
-        local::{KeyProblem, LocalStore, OpenError, StoreOptions},
+        KeyProblem, Maintain, NewSession, SessionUpdate, Store,
+        local::{LocalStore, OpenError, StoreOptions},
     },
 };
 use sessionlog_sim::{Fault, Op, SeededEntropy, Sim};

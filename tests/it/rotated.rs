@@ -7,8 +7,8 @@ use sessionlog::{
     env::{MasterKeys, secrets::Secret},
     event::{Scope, SessionId, SessionKey, TenantId, UserId},
     store::{
-        KeyReport, Maintain, NewSession, Store, StoreError,
-        local::{KeyProblem, LocalStore, OpenError, key_ids, key_report},
+        KeyProblem, KeyReport, Maintain, NewSession, Store, StoreError, key_ids,
+        local::{LocalStore, OpenError, key_report},
     },
 };
 use sessionlog_sim::Sim;

@@ -88,6 +88,6 @@ mod rank {
 
 pub use engine::LocalStore;
 pub use inspect::{Inspection, InspectionLine, Versioned, inspect, list_versions};
-pub use keys::rotate::{key_ids, key_report};
-pub use options::{KeyProblem, OpenError, StoreOptions};
+pub use keys::rotate::key_report;
+pub use options::{OpenError, StoreOptions};
 pub use vault::{BackupError, BackupWriter, RestoredBackup, check_backup, is_vacant, restore};

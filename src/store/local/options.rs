@@ -3,7 +3,7 @@
 
 use std::{io, time::Duration};
 
-use crate::store::{KeyId, Lifetimes};
+use crate::store::{KeyProblem, Lifetimes};
 
 /// Options of an operator. The defaults suit a laptop and a server alike.
 #[derive(Clone, Copy, Debug)]
@@ -86,34 +86,4 @@ pub enum OpenError {
         /// Error of the file system.
         source: io::Error,
     },
-}
-
-/// Reason why a data directory does not open with the keys given. No byte was changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum KeyProblem {
-    /// It is encrypted, and no key is set.
-    #[error("the data directory is encrypted under the key {wanted}, and no key is set")]
-    Missing {
-        /// Id of the key it needs.
-        wanted: KeyId,
-    },
-    /// It is encrypted under another key.
-    #[error("the data directory is encrypted under the key {wanted}; the keys given are {given:?}")]
-    Wrong {
-        /// Id of the key it needs.
-        wanted: KeyId,
-        /// Ids of the keys given.
-        given: Vec<KeyId>,
-    },
-    /// A rotation was interrupted: both keys are needed to end it.
-    #[error("a rotation to the key {current} is under way: the key before, {previous}, is needed")]
-    Rotating {
-        /// Id of the new key of the rotation.
-        current: KeyId,
-        /// Id of the previous key of the rotation.
-        previous: KeyId,
-    },
-    /// A key is set, but it is in plaintext.
-    #[error("a key is set, and the data directory is in plaintext")]
-    Plaintext,
 }

@@ -11,12 +11,12 @@ use std::{collections::BTreeMap, io, sync::Arc};
 
 use super::{
     layout::{KEYS, STORE, concerns_one_file, keys_path, open_error, replace},
-    options::{KeyProblem, OpenError},
+    options::OpenError,
     rank,
 };
 use crate::{
     env::{
-        Env, MasterKeys,
+        Env,
         planted::{Defect, is_planted},
         sync::Mutex,
     },
@@ -25,11 +25,12 @@ use crate::{
         Cipher, Encryptor, Fault, Frame, KeyNumber, LogError, Nonce, StoreFile, StoreKeys,
         journal::read,
         keyring::{
-            KeySlot, MasterKey, NameKey, OwnKey, SLOT_BYTES, StoredKey, TenantTag, WrappedKey,
+            KeySlot, MasterKey, NameKey, OwnKey, SLOT_BYTES, TenantTag, WrappedKey,
             check_keys_header, keys_header,
         },
         reading::{FileReading, read_with_holes},
     },
+    store::{KeyProblem, keys::choose_masters},
 };
 
 /// Error text for a loss that only an operator can repair.
@@ -92,36 +93,6 @@ pub(super) fn create_files(
         replace(env, &keys_path(file), &mut |file| file.write_at(0, &header))?;
     }
     Ok(Some(StoreKeys { current, previous: None }))
-}
-
-/// Selects the master keys that a store needs from those given, and unwraps its own key.
-fn choose_masters(
-    store: &StoreFile,
-    stored: &StoreKeys,
-    given: &MasterKeys,
-) -> Result<(Vec<Arc<MasterKey>>, OwnKey), KeyProblem> {
-    let given = [Some(&given.current), given.previous.as_ref()].into_iter().flatten();
-    let given: Vec<MasterKey> = given.map(|key| MasterKey::new(key.bytes())).collect();
-    let ids: Vec<KeyId> = given.iter().map(MasterKey::id).collect();
-    let wanted = stored.current.id;
-    let wrong = || KeyProblem::Wrong { wanted, given: ids.clone() };
-    let fits = |key: &StoredKey| given.iter().position(|master| master.has_wrapped(store.id, key));
-    let first = fits(&stored.current).ok_or_else(wrong)?;
-    let second = match &stored.previous {
-        None => None,
-        Some(previous) => Some(
-            fits(previous)
-                .ok_or(KeyProblem::Rotating { current: wanted, previous: previous.id })?,
-        ),
-    };
-    let master = given.get(first).ok_or_else(wrong)?;
-    let own =
-        master.unwrap_own(store.id, store.created_at, &stored.current).map_err(|_| wrong())?;
-    let chosen = |(at, master)| (Some(at) == Some(first) || Some(at) == second).then_some(master);
-    let masters = given.into_iter().enumerate().filter_map(chosen).map(Arc::new);
-    let mut masters: Vec<Arc<MasterKey>> = masters.collect();
-    masters.sort_by_key(|master| master.id() != wanted);
-    Ok((masters, own))
 }
 
 impl EngineKeys {

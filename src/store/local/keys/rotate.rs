@@ -41,19 +41,7 @@ type Pair = [Option<KeySlot>; 2];
 pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
     let Some(store) = layout::read_store_file(env)? else { return Ok(None) };
     let Some(stored) = store.keys else { return Ok(None) };
-    let given = env.keys.iter().flat_map(|keys| [Some(&keys.current), keys.previous.as_ref()]);
-    let given: Vec<MasterKey> = given.flatten().map(|key| MasterKey::new(key.bytes())).collect();
-    let there = |wanted| given.iter().any(|master| master.has_wrapped(store.id, wanted));
-    let mut report = KeyReport {
-        current: stored.current.id,
-        previous: stored.previous.map(|previous| previous.id),
-        given: given.iter().map(MasterKey::id).collect(),
-        opens: there(&stored.current) && stored.previous.as_ref().is_none_or(there),
-        keys: 0,
-        behind: 0,
-        destroyed: 0,
-        unreadable: 0,
-    };
+    let mut report = KeyReport::new(&store, &stored, env.keys.as_deref());
     let counted = for_each_pair(env, store.id, &mut |_, pair| match pair
         .into_iter()
         .flatten()
@@ -69,13 +57,6 @@ pub fn key_report(env: &Env) -> Result<Option<KeyReport>, OpenError> {
     });
     counted.map_err(layout::open_error("reading keys/"))?;
     Ok(Some(report))
-}
-
-/// Returns the ids of master keys.
-#[must_use]
-pub fn key_ids(keys: &crate::env::MasterKeys) -> Vec<KeyId> {
-    let given = [Some(&keys.current), keys.previous.as_ref()].into_iter().flatten();
-    given.map(|key| MasterKey::new(key.bytes()).id()).collect()
 }
 
 /// Returns true if a slot must be rewrapped.
