@@ -217,7 +217,7 @@ impl Config {
         let has_path = |text: &str| (!text.is_empty()).then_some(());
         settings.parse("data_dir", "a path", has_path)?;
         let passfile = path("store_passfile");
-        let database = Database::parse(settings, environment, passfile, keys.is_configured())?;
+        let database = Database::parse(settings, environment, passfile)?;
         let is_default = settings.get("data_dir").is_some_and(|one| one.source == DEFAULT);
         let data_dir = match &database {
             Some(database) if is_default => database.node_directory(environment),
@@ -312,17 +312,11 @@ impl Database {
         settings: SettingValues<'_>,
         environment: &Environment,
         passfile: Option<PathBuf>,
-        has_key: bool,
     ) -> Result<Option<Self>, ConfigError> {
         let Some(found) = settings.get("store") else { return Ok(None) };
         let Some(text) = found.value.as_deref().filter(|text| !text.is_empty()) else {
             return Ok(None);
         };
-        if has_key {
-            let problem = "a database is not encrypted by this version: give no key with store";
-            let (source_name, problem) = ("setting store".to_owned(), problem.to_owned());
-            return Err(ConfigError::Key { source_name, problem });
-        }
         let refuse = |wanted: String| ConfigError::Value {
             name: "store",
             value: hide_password(text),

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     env::{MasterKeys, files, host, secrets::Secret},
-    store::local::KeyProblem,
+    store::KeyProblem,
 };
 
 /// Variables that hold keys: settings that have no flag and no line in a file or listing.
@@ -123,7 +123,7 @@ fn invalid_key_failure(message: String) -> CliError {
 }
 
 /// Returns the failure of opening a store with these keys, with a remedy.
-pub(super) fn open_failure(data_dir: &str, problem: &KeyProblem) -> CliError {
+pub(super) fn open_failure(store: &str, problem: &KeyProblem) -> CliError {
     let action = match problem {
         KeyProblem::Missing { .. } => {
             "give its key: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE or SESSIONLOG_KEY_COMMAND"
@@ -136,12 +136,12 @@ pub(super) fn open_failure(data_dir: &str, problem: &KeyProblem) -> CliError {
              SESSIONLOG_KEY_PREVIOUS, then run `sessionlog keys rotate` again"
         }
         KeyProblem::Plaintext => {
-            "take the key away; or make a new data directory with the key and bring the sessions \
-             over with `sessionlog export` and `import`"
+            "take the key away; or make a new store with the key and bring the sessions over with \
+             `sessionlog export` and `import`"
         }
     };
     // The process that started this owner receives only the message.
-    let message = format!("data directory {data_dir}: {problem}; nothing was changed: {action}");
+    let message = format!("{store}: {problem}; nothing was changed: {action}");
     CliError::refusal(
         "forbidden",
         message,

@@ -269,7 +269,11 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Status => return health::print_status(&config, environment, screen),
         Verb::Doctor => return checks::run_doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
-        Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.url.is_none() => {
+        Verb::Keys(wanted)
+            if wanted.verb == args::KeysVerb::Check
+                && config.url.is_none()
+                && config.database.is_none() =>
+        {
             return rotate::check_local_keys(&config, screen);
         }
         Verb::Backup(BackupArgs { verb: BackupVerb::Restore(wanted) }) => {
@@ -301,17 +305,14 @@ fn check_needs_no_directory(verb: &Verb, config: &Config) -> Outcome {
     let Some(database) = config.database.as_ref().filter(|_| config.url.is_none()) else {
         return Ok(());
     };
-    let (name, action) = match verb {
-        Verb::Backup(_) => (
-            "backup",
-            "back the database up with its own tools, such as pgBackRest or pg_basebackup: \
-             docs/beyond-one-machine.md",
-        ),
-        Verb::Keys(_) => ("keys", "a database is not encrypted by this version"),
-        _ => return Ok(()),
-    };
-    let message = format!("`sessionlog {name}` works on a data directory, not on {}", database.url);
-    Err(CliError::invalid_request(message, action))
+    if !matches!(verb, Verb::Backup(_)) {
+        return Ok(());
+    }
+    Err(CliError::invalid_request(
+        format!("`sessionlog backup` works on a data directory, not on {}", database.url),
+        "back the database up with its own tools, such as pgBackRest or pg_basebackup: \
+         docs/beyond-one-machine.md",
+    ))
 }
 
 /// Returns true if a verb creates a missing store, as those do that may write its first session;

@@ -122,7 +122,8 @@ impl CheckedStore {
             warn!(database = %url, "the server does not prove who it is: sslmode=verify-full does");
         }
         let (clock, entropy) = (Arc::clone(&self.env.clock), Arc::clone(&self.env.entropy));
-        let options = RemoteOptions { lifetimes, required: database.required };
+        let options =
+            RemoteOptions { lifetimes, required: database.required, keys: self.env.keys.clone() };
         let opened = RemoteStore::open_postgres(&url, clock, entropy, options).await;
         let store = opened.map_err(|error| database_failure(&url, &error))?;
         let (durability, others) = store.standing();
@@ -157,6 +158,7 @@ fn check_holds_no_store(config: &Config) -> Outcome {
 /// Returns the failure of a database that is not opened.
 pub(super) fn database_failure(url: &PostgresUrl, error: &StoreError) -> CliError {
     let (code, action) = match error {
+        StoreError::Key(problem) => return keys::open_failure(&format!("database {url}"), problem),
         StoreError::Unreachable { .. } => (
             "store_unreachable",
             "see that the database runs, and that address, user and password are right: \
@@ -226,7 +228,9 @@ fn open_failure(config: &Config, error: &OpenError) -> CliError {
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
              docs/operations.md"
         )),
-        OpenError::Key { problem } => keys::open_failure(&data_dir.to_string(), problem),
+        OpenError::Key { problem } => {
+            keys::open_failure(&format!("data directory {data_dir}"), problem)
+        }
         OpenError::Io { source, .. } => connect::data_dir_failure(config, error, source),
     }
 }

@@ -11,6 +11,7 @@
 //!   tables   "sessionlog v1 tables" store id 16  key number u64  header 16..192  footer 16..144
 //!   settled  "sessionlog v1 settled" store id 16  zero 8  salt u64  generation u64  byte offset u64
 //!   keys     see `keyring`
+//!   rows     see `store::remote::sealed`
 //! ```
 //! The session hash covers tenant, user, session and incarnation.
 
@@ -99,13 +100,13 @@ impl Cipher {
     }
 
     /// Encrypts like [`Self::seal`] and prepends the nonce.
-    pub(super) fn seal_with_nonce(&self, nonce: Nonce, aad: &[u8], mut text: Vec<u8>) -> Vec<u8> {
+    pub(crate) fn seal_with_nonce(&self, nonce: Nonce, aad: &[u8], mut text: Vec<u8>) -> Vec<u8> {
         self.seal(nonce, aad, &mut text);
         [nonce.as_slice(), &text].concat()
     }
 
     /// Decrypts the output of [`Self::seal_with_nonce`].
-    pub(super) fn open_with_nonce(&self, aad: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn open_with_nonce(&self, aad: &[u8], stored: &[u8]) -> Result<Vec<u8>, Fault> {
         let (nonce, text) = stored.split_first_chunk().ok_or(Fault::Short)?;
         let mut text = text.to_vec();
         self.open(*nonce, aad, &mut text)?;
@@ -113,7 +114,7 @@ impl Cipher {
     }
 
     /// Returns the associated data of stored bytes: purpose, store id, key number, `fields`.
-    pub(super) fn associated_data(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
+    pub(crate) fn associated_data(&self, what: &str, fields: &[&[u8]]) -> Vec<u8> {
         let mut aad = Vec::with_capacity(192);
         aad.extend_from_slice(what.as_bytes());
         aad.extend_from_slice(&self.store);

@@ -51,6 +51,7 @@ impl From<StoreError> for ServiceError {
             StoreError::PrefixErased { range, .. } => prefix_erased_error(message, range),
             StoreError::OutcomeUnknown { .. } => with_retry(plain(Code::OutcomeUnknown))
                 .action("emit again with the same event ids or Idempotency-Key: nothing doubles"),
+            StoreError::Key(_) => plain(Code::Forbidden).action("an operator must give its key"),
             StoreError::Plaintext => Self::invalid("keys", message)
                 .action("export its sessions, make a data directory with a key, import them there"),
             StoreError::ReadOnly { .. } => with_retry(plain(Code::StoreReadOnly))

@@ -10,7 +10,7 @@ use crate::{
     event::{EventId, Position, Range, SessionId},
 };
 
-use super::SessionGap;
+use super::{KeyProblem, SessionGap};
 
 /// Result of a method of a store.
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -143,6 +143,9 @@ pub enum StoreError {
         /// Error of the storage.
         reason: String,
     },
+    /// The keys given are not those that the store needs; nothing was changed.
+    #[error("{0}")]
+    Key(#[from] KeyProblem),
     /// The store has no keys: it was created without one.
     #[error("the store is in plaintext: it has no keys")]
     Plaintext,

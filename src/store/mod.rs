@@ -5,6 +5,7 @@
 mod base;
 pub mod derived;
 mod error;
+mod keys;
 pub mod lifetime;
 mod listing;
 pub mod local;
@@ -23,6 +24,7 @@ pub use derived::{
     Mapped,
 };
 pub use error::{StoreError, StoreFuture, StoreResult};
+pub use keys::{KeyProblem, key_ids};
 pub use listing::{
     BEGAN_KEY, Criterion, ENDED_KEY, Listing, ListingKey, ListingOrder, ListingPage,
     ListingPageBuilder, TAIL_KEY, is_hex_id,

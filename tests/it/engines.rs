@@ -7,7 +7,7 @@ use crate::{by_turns::ByTurns, servers};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use sessionlog::{
-    env::{Env, disk::DataDir},
+    env::{Entropy, Env, MasterKeys, disk::DataDir},
     event::{
         Batch, Event, EventId, EventType, NewEvent, Origin, Position, Range, Scope, SessionId,
         SessionKey, TenantId,
@@ -80,16 +80,27 @@ pub fn all() -> Vec<Engine> {
             clock: real_clock,
             _home: Some(home),
         },
-        nodes("remote, in memory", 1),
-        nodes("remote, in memory, two nodes by turns", 2),
+        nodes("remote, in memory", 1, None),
+        nodes("remote, in memory, two nodes by turns", 2, None),
+        nodes("remote, in memory, encrypted, two nodes by turns", 2, master_keys()),
     ]
 }
 
-/// Returns a node of the base, with that clock. Its base is in memory, so it is open at once.
-pub fn node(base: &MemoryBase, clock: &Arc<ManualClock>, seed: u64) -> Arc<dyn Store> {
-    let entropy = Arc::new(SeededEntropy::new(seed));
-    let opened = RemoteStore::open_memory(base, clock.clone(), entropy, RemoteOptions::default());
-    Arc::new(opened.now_or_never().expect("a base in memory replies at once").unwrap())
+/// Opens a node of the base with these master keys.
+pub fn open_node(
+    base: &MemoryBase,
+    clock: &Arc<ManualClock>,
+    entropy: Arc<dyn Entropy>,
+    keys: Option<Arc<MasterKeys>>,
+) -> StoreResult<RemoteStore> {
+    let options = RemoteOptions { keys, ..RemoteOptions::default() };
+    let opened = RemoteStore::open_memory(base, clock.clone(), entropy, options);
+    opened.now_or_never().expect("a base in memory replies at once")
+}
+
+/// Returns the master keys of encrypted engines.
+pub fn master_keys() -> Option<Arc<MasterKeys>> {
+    Sim::encrypted(4).env().keys
 }
 
 /// Returns a node of the database at an address.
@@ -98,35 +109,59 @@ pub async fn postgres_node(
     clock: &Arc<ManualClock>,
     seed: u64,
 ) -> StoreResult<RemoteStore> {
+    keyed_postgres_node(address, clock, seed, None).await
+}
+
+/// Returns a node of the database at an address with these master keys.
+pub async fn keyed_postgres_node(
+    address: &str,
+    clock: &Arc<ManualClock>,
+    seed: u64,
+    keys: Option<Arc<MasterKeys>>,
+) -> StoreResult<RemoteStore> {
     let url = PostgresUrl::parse(address).unwrap();
     let entropy = Arc::new(SeededEntropy::new(seed));
-    RemoteStore::open_postgres(&url, clock.clone(), entropy, RemoteOptions::default()).await
+    let options = RemoteOptions { keys, ..RemoteOptions::default() };
+    RemoteStore::open_postgres(&url, clock.clone(), entropy, options).await
 }
 
 /// Returns every engine, empty, with those on a server, if one is installed.
 pub async fn with_servers() -> Vec<Engine> {
     let mut engines = all();
-    for (name, nodes) in [("remote, on PostgreSQL", 1), ("remote, two nodes on PostgreSQL", 2)] {
-        engines.extend(on_postgres(name, nodes).await);
+    for (name, nodes, keys) in [
+        ("remote, on PostgreSQL", 1, None),
+        ("remote, two nodes on PostgreSQL", 2, None),
+        ("remote, two nodes on PostgreSQL, encrypted", 2, master_keys()),
+    ] {
+        engines.extend(on_postgres(name, nodes, keys).await);
     }
     engines
 }
 
 /// Returns an engine of so many nodes over one database, if a server is installed.
-pub async fn on_postgres(name: &'static str, count: u64) -> Option<Engine> {
+pub async fn on_postgres(
+    name: &'static str,
+    count: u64,
+    keys: Option<Arc<MasterKeys>>,
+) -> Option<Engine> {
     let address = servers::postgres()?.address("");
     let clock = Arc::new(ManualClock::default());
     let mut nodes: Vec<Arc<dyn Store>> = Vec::new();
     for n in 0..count {
-        nodes.push(Arc::new(postgres_node(&address, &clock, 9 + n).await.unwrap()));
+        let node = keyed_postgres_node(&address, &clock, 9 + n, keys.clone()).await;
+        nodes.push(Arc::new(node.unwrap()));
     }
     Some(Engine { name, store: Arc::new(ByTurns::new(nodes)), clock, _home: None })
 }
 
 /// Returns an engine of so many nodes over one base in memory.
-fn nodes(name: &'static str, count: u64) -> Engine {
+fn nodes(name: &'static str, count: u64, keys: Option<Arc<MasterKeys>>) -> Engine {
     let (base, clock) = (MemoryBase::default(), Arc::new(ManualClock::default()));
-    let nodes = (0..count).map(|n| node(&base, &clock, 5 + n)).collect();
+    let node = |n| -> Arc<dyn Store> {
+        let entropy = Arc::new(SeededEntropy::new(5 + n));
+        Arc::new(open_node(&base, &clock, entropy, keys.clone()).unwrap())
+    };
+    let nodes = (0..count).map(node).collect();
     Engine { name, store: Arc::new(ByTurns::new(nodes)), clock, _home: None }
 }
 

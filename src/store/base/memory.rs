@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 use super::{
     AbsentName, Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability,
     FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowSelection,
-    RowStage, RowWrite, SessionRow, StoredFrame, WriteOutcome,
+    RowStage, RowWrite, STORE_SLOT, SessionRow, SlotChange, StoredFrame, WriteOutcome,
 };
 use crate::{
     env::{Clock, clock::SystemClock, sync::Mutex},
@@ -59,6 +59,7 @@ struct Tables {
     /// Frames by session, first position and number.
     frames: BTreeMap<(Hash16, Position, Lsn), NewFrame>,
     names: HashMap<(Hash16, Hash16), KnownName>,
+    slots: BTreeMap<Hash16, Bytes>,
     nodes: HashMap<Hash16, (Timestamp, Heartbeat)>,
     counted: i64,
     removals: u64,
@@ -122,7 +123,7 @@ impl MemoryBase {
         let has = |bytes: &[u8]| bytes.windows(text.len()).any(|part| part == text);
         let tables = self.0.tables.lock();
         tables.frames.values().any(|frame| has(&frame.bytes))
-            || tables.rows.values().any(|stored| has(&stored.row.entry))
+            || tables.rows.values().any(|one| has(&one.row.entry) || has(&one.row.work))
     }
 
     fn run<T: Send + 'static>(
@@ -193,7 +194,9 @@ impl Tables {
     }
 
     fn row(&self, stored: &StoredRow) -> SessionRow {
-        SessionRow { removals: self.removals, moved_in: stored.moved_in, ..stored.row.clone() }
+        let slot = self.slots.get(&stored.row.uid).cloned();
+        let (removals, moved_in) = (self.removals, stored.moved_in);
+        SessionRow { removals, moved_in, slot, ..stored.row.clone() }
     }
 
     fn select(&self, query: &RowSelection, limit: usize, now: i64) -> Vec<SessionRow> {
@@ -258,6 +261,7 @@ impl Tables {
             range: Range::new(frame.first, frame.first.plus(frame.events.into())),
             number: frame.number,
             bytes: frame.bytes.clone(),
+            fault: None,
         });
         let overlaps = |one: &StoredFrame, range: Range| {
             !one.range.is_empty() && one.range.from < range.to && one.range.to > range.from
@@ -322,7 +326,7 @@ impl Base for MemoryBase {
     fn create(&self, new: Arc<NewRow>) -> BaseFuture<'_, CreateOutcome> {
         async move {
             self.run("create", |tables, now| {
-                let NewRow { row, frames, names, key, counted, parent } = &*new;
+                let NewRow { row, frames, names, key, counted, parent, store_slot } = &*new;
                 let keyed = key.map(|key| (row.scope, key));
                 if tables.rows.contains_key(&row.name)
                     || keyed.is_some_and(|key| tables.names.contains_key(&key))
@@ -333,11 +337,14 @@ impl Base for MemoryBase {
                     let parent = tables.rows.get(name);
                     parent.is_some_and(|up| up.row.uid == *uid && up.row.stage == RowStage::Alive)
                 };
-                if !parent.as_ref().is_none_or(is_alive) {
+                let has_other_slot =
+                    store_slot.is_some() && tables.slots.get(&STORE_SLOT) != store_slot.as_ref();
+                if has_other_slot || !parent.as_ref().is_none_or(is_alive) {
                     return CreateOutcome::ParentMoved;
                 }
                 let stored = StoredRow { row: row.clone(), moved_in: slot(now) };
                 tables.rows.insert(row.name, stored);
+                tables.slots.extend(row.slot.clone().map(|slot| (row.uid, slot)));
                 tables.insert(row.uid, frames, names);
                 if let Some(key) = keyed {
                     let digest = Some(Bytes::copy_from_slice(&row.uid));
@@ -345,6 +352,33 @@ impl Base for MemoryBase {
                     tables.names.insert(key, KnownName { position, events: 0, digest, at });
                 }
                 CreateOutcome::Done
+            })
+        }
+        .boxed()
+    }
+
+    fn slots(&self, after: Option<Hash16>, limit: usize) -> BaseFuture<'_, Vec<(Hash16, Bytes)>> {
+        async move {
+            self.run("slots", |tables, _| {
+                let is_after = |uid: &Hash16| after.is_none_or(|after| *uid > after);
+                let all = tables.slots.iter().filter(|(uid, _)| is_after(uid));
+                all.take(limit).map(|(uid, slot)| (*uid, slot.clone())).collect()
+            })
+        }
+        .boxed()
+    }
+
+    fn change_slots(&self, changes: Vec<SlotChange>) -> BaseFuture<'_, u64> {
+        async move {
+            self.run("change_slots", |tables, _| {
+                let mut changed = 0;
+                for SlotChange { session, before, after } in changes {
+                    if tables.slots.get(&session) == before.as_ref() {
+                        tables.slots.insert(session, after);
+                        changed += 1;
+                    }
+                }
+                changed
             })
         }
         .boxed()
@@ -359,6 +393,9 @@ impl Base for MemoryBase {
                 }
                 tables.apply(write, now);
                 let uid = write.after.uid;
+                if write.after.stage == RowStage::Erased {
+                    tables.slots.remove(&uid);
+                }
                 for (first, number, bytes) in rewritten {
                     if let Some(frame) = tables.frames.get_mut(&(uid, *first, *number)) {
                         frame.bytes = bytes.clone();
@@ -494,6 +531,7 @@ impl Base for MemoryBase {
                         .collect();
                     frames.iter().for_each(|key| drop(tables.frames.remove(key)));
                     names.iter().for_each(|key| drop(tables.names.remove(key)));
+                    tables.slots.remove(&uid);
                     (frames.len() + names.len()) as u64
                 }
                 ReclaimStep::Free { name, uid } => {

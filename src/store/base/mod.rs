@@ -17,11 +17,14 @@ use super::TenantUsage;
 use crate::{
     env::DiskShortage,
     event::{Lsn, Position, Range, Timestamp},
-    log::ChainValue,
+    log::{ChainValue, Fault},
 };
 
 /// Half of a hash: of the name of a session, a scope, an event id; or 128 random bits.
 pub(crate) type Hash16 = [u8; 16];
+
+/// Where a base keeps the slot of the store itself, instead of a `uid`: its id and its own key.
+pub(crate) const STORE_SLOT: Hash16 = [0; 16];
 
 /// Future of a method of a base.
 pub(crate) type BaseFuture<'a, T> = BoxFuture<'a, Result<T, BaseError>>;
@@ -84,6 +87,8 @@ pub(crate) struct SessionRow {
     pub(crate) moved_in: i32,
     /// Number of removals from the store when the row was read.
     pub(crate) removals: u64,
+    /// Wrapped key of its frames; `None` in plaintext, and once it was destroyed.
+    pub(crate) slot: Option<Bytes>,
 }
 
 /// Stage of a session in its row.
@@ -137,6 +142,8 @@ pub(crate) struct StoredFrame {
     pub(crate) range: Range,
     pub(crate) number: Lsn,
     pub(crate) bytes: Bytes,
+    /// Reason why it could not be decrypted.
+    pub(crate) fault: Option<Fault>,
 }
 
 /// Stored name: an event id that a caller gave, a batch key, or the key of a creation.
@@ -204,6 +211,8 @@ pub(crate) struct NewRow {
     pub(crate) counted: Timestamp,
     /// Name and `uid` of the parent of a fork, which must be alive.
     pub(crate) parent: Option<(Hash16, Hash16)>,
+    /// Slot that [`STORE_SLOT`] must have, if any.
+    pub(crate) store_slot: Option<Bytes>,
 }
 
 /// Outcome of a creation.
@@ -212,7 +221,7 @@ pub(crate) enum CreateOutcome {
     Done,
     /// A session has that name, or the creation has that key.
     Taken,
-    /// The parent is not alive, or another node is changing it.
+    /// The parent is not alive, or another node is changing it; or the slot of the store is another.
     ParentMoved,
 }
 
@@ -294,6 +303,16 @@ pub(crate) enum ReclaimStep {
     Key { scope: Hash16, hash: Hash16, at: Timestamp },
 }
 
+/// Change of a slot, a wrapped key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SlotChange {
+    /// `uid` of its session, or [`STORE_SLOT`].
+    pub(crate) session: Hash16,
+    /// The slot that it must have; `None` if there must be none.
+    pub(crate) before: Option<Bytes>,
+    pub(crate) after: Bytes,
+}
+
 /// Report of a node to the base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Heartbeat {
@@ -363,6 +382,12 @@ pub(crate) trait Base: Send + Sync {
 
     /// Creates a session.
     fn create(&self, new: Arc<NewRow>) -> BaseFuture<'_, CreateOutcome>;
+
+    /// Returns up to `limit` slots in order, after one.
+    fn slots(&self, after: Option<Hash16>, limit: usize) -> BaseFuture<'_, Vec<(Hash16, Bytes)>>;
+
+    /// Changes slots, each if it is as it must be; returns the number of changed ones.
+    fn change_slots(&self, changes: Vec<SlotChange>) -> BaseFuture<'_, u64>;
 
     /// Removes content; returns the number of removals with this one, `None` if the row has another
     /// revision.

@@ -51,7 +51,7 @@ impl Node {
         }
         let mut after = match &since.walked {
             WalkProgress::Begins => None,
-            WalkProgress::To(key) => Some(session_name(key)),
+            WalkProgress::To(key) => Some(session_name(&self.keys.names, key)),
             WalkProgress::Ended => return self.list_queued(since, limit).await,
         };
         let heads: Vec<Head> = loop {
@@ -59,7 +59,7 @@ impl Node {
             let rows = self.base.rows(query, limit.min(ROWS_MAX)).await.map_err(store_error)?;
             let Some(last) = rows.last() else { break Vec::new() };
             after = Some(last.name);
-            let heads = rows.into_iter().filter_map(|row| Head::read_row(row, 0));
+            let heads = rows.into_iter().filter_map(|row| Head::read_row(&self.keys.names, row, 0));
             let heads: Vec<Head> = heads.collect();
             // Damaged rows are left out.
             if !heads.is_empty() {

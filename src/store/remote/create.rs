@@ -45,7 +45,9 @@ impl Node {
             self.entropy.fill(&mut id);
             let id = new.id.clone().unwrap_or_else(|| mint_session_id(id));
             let key = SessionKey { scope: scope.clone(), session: id };
-            let known = self.fetch_heads(vec![session_name(&key)]).await?.pop();
+            let name = session_name(&self.keys.names, &key);
+            let known = self.fetch_rows(vec![name]).await?.pop().map(|(_, known)| known);
+            let known = known.transpose().map_err(|damaged| damaged.error(&key.session))?;
             check_id_is_free(known.as_ref().map(|head| &head.entry), &key.session)?;
             let parent = match &new.parent {
                 None => None,
@@ -75,7 +77,7 @@ impl Node {
             // The fork's times must not precede its parent's.
             entry.updated_at = entry.updated_at.max(parent.entry.updated_at);
         }
-        let row = new_row(&key, hash, &entry);
+        let row = new_row(&self.keys.names, &key, hash, &entry);
         let head = Head { row, hash, entry, key, ancestors: Arc::default(), checked: 0 };
         let ask = WriteKind::Create(Box::new(create));
         let mut request =
@@ -90,7 +92,7 @@ impl Node {
         let PlanOutcome::Framed(result) = planned else {
             unreachable!("a creation writes its record");
         };
-        let (write, mut after) = plan.finish();
+        let (write, mut after) = plan.finish(&self.keys.names);
         let attempt = write.frames.first().map(|frame| frame.attempt);
         let first = write.frames.first().map(|frame| (frame.first, frame.number));
         after.row.revision = 1;
@@ -101,6 +103,7 @@ impl Node {
             key: new.key.as_ref().map(|key| key_hash(key.as_str())),
             counted: context.counted,
             parent: parent.map(|parent| (parent.row.name, parent.uid())),
+            store_slot: None,
         });
         let mut unsure = None;
         let outcome = loop {
@@ -135,14 +138,14 @@ impl Node {
     /// Returns the session that an earlier creation with the same key made, while the key is valid;
     /// removes a key that is not.
     async fn find_creation(&self, scope: &Scope, key: &BatchKey) -> StoreResult<Option<Head>> {
-        let (scope, hash) = (scope_name(scope), key_hash(key.as_str()));
+        let (scope, hash) = (scope_name(&self.keys.names, scope), key_hash(key.as_str()));
         let found = self.base.known(vec![(scope, hash)]).await.map_err(store_error)?.pop();
         let Some(found) = found.flatten() else { return Ok(None) };
         let checked = self.next_sequence();
         let uid = found.digest.as_deref().and_then(|uid| Hash16::try_from(uid).ok());
         let query = RowSelection::Uids(uid.into_iter().collect());
         let row = self.base.rows(query, 1).await.map_err(store_error)?.pop();
-        let head = row.map(|row| Head::from_row(row, checked)).transpose()?;
+        let head = row.map(|row| Head::from_row(&self.keys.names, row, checked)).transpose()?;
         let head = head.filter(|head| head.entry.create_key.is_some());
         if head.is_some() && found.at >= self.keys_live_from() {
             return Ok(head);

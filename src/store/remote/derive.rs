@@ -70,7 +70,7 @@ impl Node {
             for row in rows.map_err(store_error)? {
                 self.see_removals(row.removals);
                 // A damaged row counts as gone: what was made from it is made anew.
-                let Some(head) = Head::read_row(row, 0) else { continue };
+                let Some(head) = Head::read_row(&self.keys.names, row, 0) else { continue };
                 let stage = head.entry.stage;
                 let gone = stage.is_erased()
                     || stage.is_reclaimed()

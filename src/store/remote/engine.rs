@@ -18,9 +18,9 @@ use crate::{
     log::ChangeRecord,
     store::{
         AppendResult, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
-        DerivedName, ExpiringSession, Family, Health, HeldEvents, LeaseCall, Lifetimes, Listing,
-        ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState, Recovery,
-        RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice, Store, StoreError,
+        DerivedName, ExpiringSession, Family, Health, HeldEvents, KeyReport, LeaseCall, Lifetimes,
+        Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState,
+        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice, Store, StoreError,
         StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
         base::{Base, Durability},
         rules::{WriteKind, WriteRequest},
@@ -58,7 +58,7 @@ impl RemoteStore {
     /// Connects a node to a PostgreSQL database; makes its schema if there is none.
     ///
     /// # Errors
-    /// Errors of the connection; [`StoreError::ReadOnly`] for a schema of a newer version, and for
+    /// Errors of the connection; [`StoreError::Key`] for other keys than the store needs; [`StoreError::ReadOnly`] for a schema of a newer version, and for
     /// a server that may lose what it commits, unless the address accepts that.
     #[cfg(feature = "postgres")]
     pub async fn open_postgres(
@@ -121,6 +121,14 @@ impl Maintain for RemoteStore {
         // Every row and frame belongs to a session.
         let _ = accept;
         async { Ok(RepairResult::default()) }.boxed()
+    }
+
+    fn keys(&self) -> StoreFuture<'_, Option<KeyReport>> {
+        self.0.keys.report(&*self.0.base).boxed()
+    }
+
+    fn rotate_keys(&self, keys_max: usize) -> StoreFuture<'_, KeyReport> {
+        self.0.rotate_keys(keys_max).boxed()
     }
 
     fn recovery(&self) -> Recovery {
@@ -355,6 +363,10 @@ impl Store for RemoteStore {
         event: &'a EventId,
     ) -> StoreFuture<'a, Option<Position>> {
         self.0.redact(key, event).boxed()
+    }
+
+    fn name_hash(&self, content: &[u8]) -> [u8; 32] {
+        self.0.keys.names.hash(content)
     }
 
     fn lifetimes(&self) -> Lifetimes {

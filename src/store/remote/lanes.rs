@@ -17,7 +17,7 @@ use super::{
     lane::{Heads, PendingWrite, RunningLane, WriteAnswer, request_bytes},
     node::Node,
     plan::{Plan, PlanContext, PlanOutcome, batch_of_name, has_names},
-    row::{Head, session_name, uid_of},
+    row::{DamagedRow, Head, session_name, uid_of},
     store_error,
 };
 use crate::{
@@ -62,7 +62,7 @@ impl Node {
         wants_info: bool,
     ) -> StoreResult<WriteAnswer> {
         self.check_writable()?;
-        let name = session_name(key);
+        let name = session_name(&self.keys.names, key);
         let (reply, answer) = oneshot::channel();
         let pending = PendingWrite {
             key: key.clone(),
@@ -170,7 +170,9 @@ impl Node {
                 for one in requests {
                     let session = one.key.session.clone();
                     let unknown = || StoreError::SessionNotFound { session };
-                    one.answer(Err(damaged.get(&name).map_or_else(unknown, copy_error)));
+                    let damaged =
+                        damaged.get(&name).map(|row: &DamagedRow| row.error(&one.key.session));
+                    one.answer(Err(damaged.unwrap_or_else(unknown)));
                 }
                 continue;
             };
@@ -178,7 +180,7 @@ impl Node {
                 self.plan_session(head.clone(), requests, &names, &context, &mut later);
             remembered.insert(name, head);
             if !plan.is_empty() {
-                let (write, after) = plan.finish();
+                let (write, after) = plan.finish(&self.keys.names);
                 writes.push(write);
                 steps.push(Step { after, framed });
             }

@@ -89,7 +89,7 @@ impl Node {
         changes_entry: bool,
     ) -> StoreResult<bool> {
         let revision = head.row.revision;
-        head.row = head.to_row();
+        head.row = head.to_row(&self.keys.names);
         if changes_entry {
             head.row.entry = head.entry.encode().into();
         }
@@ -117,7 +117,8 @@ impl Node {
         let mut page = ListingPageBuilder::new(listing);
         let by_creation = listing.order == ListingOrder::Created;
         let ascending = listing.ascending && by_creation;
-        let workspace = listing.workspace.as_deref().map(workspace_name);
+        let workspace =
+            listing.workspace.as_deref().map(|name| workspace_name(&self.keys.names, name));
         let after = listing.after.as_ref().filter(|_| by_creation).map(|(time, _)| *time);
         // Sessions of one microsecond are sorted by id here, so a page begins with all of them.
         let mut place = match ascending {
@@ -130,7 +131,7 @@ impl Node {
                 start.map(|time| (time.plus_micros(1), [0; 16]))
             }
         };
-        let (mut limit, scope) = (PAGE_ROWS[0], scope_name(scope));
+        let (mut limit, scope) = (PAGE_ROWS[0], scope_name(&self.keys.names, scope));
         let mut same: Vec<Head> = Vec::new();
         loop {
             let query = RowSelection::Page { scope, workspace, after: place, ascending };
@@ -147,7 +148,7 @@ impl Node {
                 if !ascending && listing.created_from.is_some_and(|from| created_at < from) {
                     return Ok(page.into_page());
                 }
-                same.extend(Head::read_row(row, 0));
+                same.extend(Head::read_row(&self.keys.names, row, 0));
             }
             if is_last {
                 examine(&mut page, listing, &mut same);
@@ -167,13 +168,13 @@ impl Node {
     ) -> StoreResult<Vec<SessionInfo>> {
         self.check_open()?;
         let query = RowSelection::Unfinished {
-            scope: scope_name(scope),
-            workspace: workspace.map(workspace_name),
+            scope: scope_name(&self.keys.names, scope),
+            workspace: workspace.map(|name| workspace_name(&self.keys.names, name)),
         };
         // Some more, for those of one microsecond.
         let rows = self.base.rows(query, limit.saturating_add(64)).await.map_err(store_error)?;
         let mut heads: Vec<Head> =
-            rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
+            rows.into_iter().filter_map(|row| Head::read_row(&self.keys.names, row, 0)).collect();
         heads.retain(|head| head.entry.is_unfinished(workspace));
         heads.sort_by(|a, b| {
             let [a, b] = [a, b].map(|head| (head.row.updated_at, &head.key.session));
@@ -197,7 +198,7 @@ impl Node {
             let Some(last) = rows.last() else { break };
             after = Some((last.moved_in, last.name));
             for row in rows {
-                let Some(head) = Head::read_row(row, 0) else { continue };
+                let Some(head) = Head::read_row(&self.keys.names, row, 0) else { continue };
                 if head.entry.has_events_to_mark(since) && found.len() < limit {
                     found.push(head.key);
                 }
@@ -232,7 +233,10 @@ impl Node {
     /// Returns the usage of a tenant without that of one user.
     pub(super) async fn usage(&self, tenant: &TenantId, but: &UserId) -> StoreResult<TenantUsage> {
         let scope = Scope { tenant: tenant.clone(), user: but.clone() };
-        self.base.usage(tenant_name(tenant), scope_name(&scope)).await.map_err(store_error)
+        self.base
+            .usage(tenant_name(&self.keys.names, tenant), scope_name(&self.keys.names, &scope))
+            .await
+            .map_err(store_error)
     }
 
     /// Advances unused sessions by one step, some in each round.

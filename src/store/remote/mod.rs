@@ -5,7 +5,7 @@
 //! `row` reads and writes the row of a session, `plan` makes the change of a request, `lanes`
 //! commit those of many requests together; `create`, `read`, `names`, `verify`, `lives` and
 //! `remove` are the verbs, `changes` and `derive` serve the search, and `node` follows the other
-//! nodes.
+//! nodes. `keys` has the keys of an encrypted store, and `sealed` encrypts what goes to the base.
 
 mod changes;
 mod create;
@@ -14,6 +14,7 @@ mod engine;
 mod feed;
 mod files;
 mod hub;
+mod keys;
 mod lane;
 mod lanes;
 mod lives;
@@ -23,6 +24,7 @@ mod plan;
 mod read;
 mod remove;
 mod row;
+mod sealed;
 mod verify;
 
 pub use engine::RemoteStore;

@@ -26,16 +26,18 @@ use super::{
     feed::ChangeFeed,
     files::NodeFiles,
     hub::Hub,
+    keys::NodeKeys,
     lane::Lane,
-    row::{Ancestor, Head, session_name, uid_of},
+    row::{Ancestor, DamagedRow, Head, session_name, uid_of},
+    sealed::SealedBase,
     store_error,
 };
 use crate::{
-    env::{Clock, Entropy, clock::SystemClock, sync::Mutex},
+    env::{Clock, Entropy, MasterKeys, clock::SystemClock, sync::Mutex},
     event::{Position, Range, SessionKey, Timestamp, limits},
     log::{ChainValue, Entry},
     store::{
-        Health, Lifetimes, StoreError, StoreResult,
+        Health, KeyReport, Lifetimes, StoreError, StoreResult,
         base::{Base, BaseStatus, Durability, Hash16, Heartbeat, RowSelection, SessionRow},
         lifetime::{LifetimeClock, LifetimeClockState, micros},
         rules::LifetimeStep,
@@ -56,6 +58,8 @@ const CONFIRM_MAX: Duration = Duration::from_secs(12);
 const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
 /// Forks whose ancestors are remembered, and sessions whose last acknowledged state is.
 const REMEMBERED_MAX: usize = 16_384;
+/// What is before the ids of a node's master keys in its report.
+const KEY_IDS: &str = " keys ";
 /// The hint that content was removed.
 pub(super) const REMOVAL_HINT: Hash16 = [0; 16];
 
@@ -66,11 +70,14 @@ pub struct RemoteOptions {
     pub lifetimes: Lifetimes,
     /// Least durability of the base: below it the node accepts no writes.
     pub required: Option<Durability>,
+    /// Master keys; a store that is made with one is encrypted.
+    pub keys: Option<Arc<MasterKeys>>,
 }
 
 /// A node of a store.
 pub(super) struct Node {
     pub(super) base: Arc<dyn Base>,
+    pub(super) keys: Arc<NodeKeys>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) entropy: Arc<dyn Entropy>,
     /// Clock for waits, which no test sets.
@@ -129,6 +136,13 @@ impl Node {
         entropy: Arc<dyn Entropy>,
         options: RemoteOptions,
     ) -> StoreResult<Arc<Self>> {
+        let given = options.keys.clone();
+        let keys = NodeKeys::open(&*base, Arc::clone(&entropy), clock.now(), given).await?;
+        let keys = Arc::new(keys);
+        let base = match keys.are_used() {
+            true => Arc::new(SealedBase::new(base, Arc::clone(&keys))),
+            false => base,
+        };
         let mut id = [0; 16];
         entropy.fill(&mut id);
         let real = SystemClock::new();
@@ -136,7 +150,7 @@ impl Node {
             node: id,
             counted: Timestamp(0),
             confirmed: u64::MAX,
-            about: about(&options),
+            about: about(&options, &keys),
             leaves: false,
         };
         let last = base.beat(first).await.map_err(store_error)?;
@@ -152,6 +166,7 @@ impl Node {
         let status = NodeStatus { last, at: real.monotonic(), error: None };
         let node = Arc::new(Self {
             base,
+            keys,
             clock,
             entropy,
             real,
@@ -269,8 +284,30 @@ impl Node {
 
     /// Returns true if a live node has other lifetimes or another version.
     pub(super) fn differs_from_others(&self) -> bool {
-        let own = about(&self.options);
-        self.status.lock().last.others.iter().any(|other| *other != own)
+        let own = about(&self.options, &self.keys);
+        let settings = |about: &str| about.split(KEY_IDS).next().map(str::to_owned);
+        let others = &self.status.lock().last.others;
+        others.iter().any(|other| settings(other) != settings(&own))
+    }
+
+    /// Continues a rotation of the master key, or begins one: not while a live node lacks the new
+    /// key, which could not read what is wrapped under it.
+    pub(super) async fn rotate_keys(&self, keys_max: usize) -> StoreResult<KeyReport> {
+        if let Some(id) = self.keys.given_ids().first() {
+            let others = self.beat().await?.others;
+            let id = id.to_string();
+            let has_key = |other: &String| {
+                other
+                    .split_once(KEY_IDS)
+                    .is_some_and(|(_, ids)| ids.split(' ').any(|one| one == id))
+            };
+            if !others.iter().all(has_key) {
+                let reason =
+                    format!("a running node was not given the key {id}: start each with it");
+                return Err(StoreError::ReadOnly { reason });
+            }
+        }
+        self.keys.rotate(&*self.base, keys_max).await
     }
 
     /// Returns the count of time of the store.
@@ -296,7 +333,7 @@ impl Node {
             node: self.id,
             counted: self.counted_time(),
             confirmed: self.confirmed_removals(),
-            about: about(&self.options),
+            about: about(&self.options, &self.keys),
             leaves: self.is_closed(),
         };
         match self.base.beat(report).await {
@@ -417,7 +454,7 @@ impl Node {
     pub(super) async fn fetch_rows(
         &self,
         names: Vec<Hash16>,
-    ) -> StoreResult<Vec<(Hash16, StoreResult<Head>)>> {
+    ) -> StoreResult<Vec<(Hash16, Result<Head, DamagedRow>)>> {
         let (checked, limit) = (self.next_sequence(), names.len());
         // As of before the read: a commit meanwhile is not in it.
         let before = names.iter().filter_map(|name| Some((*name, self.acknowledged.get(name)?)));
@@ -427,20 +464,20 @@ impl Node {
         for row in rows {
             self.see_removals(row.removals);
             self.check_not_set_back(&row, before.get(&row.name));
-            let name = row.name;
-            let head = match Head::from_row(row, checked) {
+            let (name, tail) = (row.name, row.tail);
+            let head = match Head::from_row(&self.keys.names, row, checked) {
                 Ok(mut head) => match self.ancestors_of(&head).await {
                     Ok(ancestors) => {
                         head.ancestors = ancestors;
                         Ok(head)
                     }
                     // A damaged row of an ancestor fails this session alone.
-                    Err(error @ StoreError::Io { .. }) => Err(error),
+                    Err(error @ StoreError::Io { .. }) => Err(error.to_string()),
                     Err(error) => return Err(error),
                 },
-                Err(error) => Err(error),
+                Err(error) => Err(error.to_string()),
             };
-            heads.push((name, head));
+            heads.push((name, head.map_err(|reason| DamagedRow { tail, reason })));
         }
         Ok(heads)
     }
@@ -472,9 +509,10 @@ impl Node {
     /// [`StoreError::SessionNotFound`].
     pub(super) async fn fetch_head(&self, key: &SessionKey) -> StoreResult<Head> {
         self.check_open()?;
-        let found = self.fetch_rows(vec![session_name(key)]).await?.pop();
+        let found = self.fetch_rows(vec![session_name(&self.keys.names, key)]).await?.pop();
         let unknown = || StoreError::SessionNotFound { session: key.session.clone() };
-        found.map_or_else(|| Err(unknown()), |(_, head)| head)
+        let (_, head) = found.ok_or_else(unknown)?;
+        head.map_err(|damaged| damaged.error(&key.session))
     }
 
     /// Reads a session that is visible to readers.
@@ -498,7 +536,7 @@ impl Node {
             let wanted = RowSelection::Uids(vec![uid_of(hash)]);
             let row = self.base.rows(wanted, 1).await.map_err(store_error)?.pop();
             let Some(row) = row else { break };
-            let parent = Head::from_row(row, 0)?;
+            let parent = Head::from_row(&self.keys.names, row, 0)?;
             let base = parent.entry.base();
             let range = Range::new(base.min(bound), bound);
             let lineage = parent.entry.lineage.as_ref();
@@ -557,10 +595,12 @@ impl Drop for Node {
 }
 
 /// Returns the version and settings that nodes compare.
-fn about(options: &RemoteOptions) -> String {
+fn about(options: &RemoteOptions, keys: &NodeKeys) -> String {
     let Lifetimes { hot, retention, purge, grace } = options.lifetimes;
     let seconds = [hot, retention, purge, grace].map(|time| time.as_secs().to_string());
-    format!("{} {}", env!("CARGO_PKG_VERSION"), seconds.join(" "))
+    let ids: String = keys.given_ids().iter().map(|id| format!(" {id}")).collect();
+    let ids = if ids.is_empty() { ids } else { format!("{KEY_IDS}{}", ids.trim_start()) };
+    format!("{} {}{ids}", env!("CARGO_PKG_VERSION"), seconds.join(" "))
 }
 
 /// Reports to the base until the node is closed; nothing else delays a report.

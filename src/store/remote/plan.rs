@@ -9,7 +9,7 @@ use super::row::{Head, uid_of};
 use crate::{
     env::Entropy,
     event::{Lsn, Position, Timestamp},
-    log::{Control, KnownBatch, frame::PAYLOAD_BYTES_MAX},
+    log::{Control, KnownBatch, TAG_BYTES, frame::PAYLOAD_BYTES_MAX, keyring::NameKey},
     store::{
         AppendResult, StoreError, StoreResult,
         base::{AbsentName, Hash16, KnownName, NewFrame, RowWrite},
@@ -103,7 +103,8 @@ impl Plan {
             RequestDecision::Wait => PlanOutcome::Later,
             RequestDecision::Draft(mut draft) => {
                 let plain = draft.take_frame();
-                let bytes = plain.payload.len();
+                // A base that encrypts adds a tag.
+                let bytes = plain.payload.len() + TAG_BYTES;
                 if bytes > PAYLOAD_BYTES_MAX {
                     let max = PAYLOAD_BYTES_MAX;
                     return Err(StoreError::BatchTooLarge { bytes, max });
@@ -188,10 +189,10 @@ impl Plan {
     }
 
     /// Returns the planned change and the session as it will be.
-    pub(super) fn finish(self) -> (RowWrite, Head) {
+    pub(super) fn finish(self, keys: &NameKey) -> (RowWrite, Head) {
         let Self { mut head, frames, names, absent, changes_entry, holds, .. } = self;
         let revision = head.row.revision;
-        head.row = head.to_row();
+        head.row = head.to_row(keys);
         if changes_entry {
             head.row.entry = head.entry.encode().into();
         }

@@ -76,7 +76,8 @@ impl Head {
 
 /// Decodes a stored frame of a session, and checks that it is at its place.
 pub(super) fn decode_frame(session: SessionHash, stored: &StoredFrame) -> Result<Frame, String> {
-    let frame = Frame::read(NO_SALT, &stored.bytes).map_err(|fault| fault.to_string())?;
+    let frame = stored.fault.map_or_else(|| Frame::read(NO_SALT, &stored.bytes), Err);
+    let frame = frame.map_err(|fault| fault.to_string())?;
     let header = &frame.header;
     let is_here = header.session == session
         && header.range() == stored.range
@@ -158,7 +159,7 @@ impl Node {
             {
                 return Ok(true);
             }
-            let writer = Head::from_row(row, 0)?;
+            let writer = Head::from_row(&self.keys.names, row, 0)?;
             known = writer.entry.gaps();
             if frames.is_empty() {
                 found_gaps.push(missing_gap(left));
@@ -336,7 +337,7 @@ impl Node {
         let mut at = head.entry.base();
         for uid in wanted {
             let Some(row) = rows.iter().find(|row| row.uid == uid) else { break };
-            let ancestor = Head::from_row(row.clone(), 0)?;
+            let ancestor = Head::from_row(&self.keys.names, row.clone(), 0)?;
             family.ancestors.push(ancestor.entry.describe_relative(&ancestor.key.session, at));
             at = ancestor.entry.base();
         }
@@ -382,7 +383,7 @@ impl Node {
             let Some(last) = rows.last() else { return Ok(forks) };
             after = Some(last.name);
             for row in rows {
-                forks.push(Head::from_row(row, 0)?);
+                forks.push(Head::from_row(&self.keys.names, row, 0)?);
             }
         }
     }

@@ -45,7 +45,7 @@ impl Node {
             }
             self.check_held_forks(&head, None).await?;
             let Some(plan) = self.plan_removal(head, WriteKind::Erase)? else { continue };
-            let (write, after) = plan.finish();
+            let (write, after) = plan.finish(&self.keys.names);
             let removal = ContentRemoval { write, rewritten: Vec::new(), positions: Vec::new() };
             if let Some((removals, head)) = self.remove_content(removal, after).await? {
                 self.files.withdraw_session(head.hash, None);
@@ -87,7 +87,7 @@ impl Node {
                 return Ok(Some(position));
             };
             plan.head.entry.redacted.iter_mut().for_each(|one| one.cleared = true);
-            let (write, after) = plan.finish();
+            let (write, after) = plan.finish(&self.keys.names);
             let removal =
                 ContentRemoval { write, rewritten: vec![rewritten], positions: vec![position] };
             if let Some((removals, head)) = self.remove_content(removal, after).await? {

@@ -9,36 +9,46 @@ use crate::{
         Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
         Timestamp, UserId, short_hash,
     },
-    log::{ChainValue, EndReason, Entry, WorkSummary},
+    log::{ChainValue, EndReason, Entry, WorkSummary, keyring::NameKey},
     store::{
-        SessionInfo, StoreError, StoreResult,
+        SessionGap, SessionInfo, StoreError, StoreResult,
         base::{Hash16, RowStage, SessionRow},
     },
 };
 
+/// Returns the keyed hash of content: without the key no guess of the content can be tested.
+pub(super) fn keyed_name(names: &NameKey, content: &[u8]) -> Hash16 {
+    first_half(names.hash(content))
+}
+
 /// Returns the name of a session in a base.
-pub(super) fn session_name(key: &SessionKey) -> Hash16 {
+pub(super) fn session_name(names: &NameKey, key: &SessionKey) -> Hash16 {
     let SessionKey { scope, session } = key;
     let texts = [scope.tenant.as_str(), scope.user.as_str(), session.as_str()];
-    short_hash("sessionlog v1 base session", &texts)
+    keyed_name(names, &short_hash("sessionlog v1 base session", &texts))
 }
 
-pub(super) fn scope_name(scope: &Scope) -> Hash16 {
-    short_hash("sessionlog v1 base scope", &[scope.tenant.as_str(), scope.user.as_str()])
+pub(super) fn scope_name(names: &NameKey, scope: &Scope) -> Hash16 {
+    let texts = [scope.tenant.as_str(), scope.user.as_str()];
+    keyed_name(names, &short_hash("sessionlog v1 base scope", &texts))
 }
 
-pub(super) fn tenant_name(tenant: &TenantId) -> Hash16 {
-    short_hash("sessionlog v1 base tenant", &[tenant.as_str()])
+pub(super) fn tenant_name(names: &NameKey, tenant: &TenantId) -> Hash16 {
+    keyed_name(names, &short_hash("sessionlog v1 base tenant", &[tenant.as_str()]))
 }
 
-pub(super) fn workspace_name(workspace: &str) -> Hash16 {
-    short_hash("sessionlog v1 base workspace", &[workspace])
+pub(super) fn workspace_name(names: &NameKey, workspace: &str) -> Hash16 {
+    keyed_name(names, &short_hash("sessionlog v1 base workspace", &[workspace]))
 }
 
 /// Returns the first half of a session hash.
 pub(super) fn uid_of(hash: SessionHash) -> Hash16 {
+    first_half(hash.0)
+}
+
+fn first_half(hash: [u8; 32]) -> Hash16 {
     let mut half = [0; 16];
-    half.iter_mut().zip(hash.0).for_each(|(half, byte)| *half = byte);
+    half.iter_mut().zip(hash).for_each(|(half, byte)| *half = byte);
     half
 }
 
@@ -66,9 +76,25 @@ pub(super) struct Ancestor {
     pub(super) origin: Option<ChainValue>,
 }
 
+/// A row that cannot be decoded.
+#[derive(Debug)]
+pub(super) struct DamagedRow {
+    pub(super) tail: Position,
+    pub(super) reason: String,
+}
+
+impl DamagedRow {
+    /// Returns the error of its session.
+    pub(super) fn error(&self, session: &SessionId) -> StoreError {
+        let range = Range::new(Position::ZERO, self.tail);
+        let gap = SessionGap { range, reason: self.reason.clone(), accepted_at: None };
+        StoreError::SessionDamaged { session: session.clone(), gaps: vec![gap], tail: self.tail }
+    }
+}
+
 impl Head {
-    /// Decodes a row.
-    pub(super) fn from_row(row: SessionRow, checked: u64) -> StoreResult<Self> {
+    /// Decodes a row, and checks that it is of the session that it is stored as.
+    pub(super) fn from_row(names: &NameKey, row: SessionRow, checked: u64) -> StoreResult<Self> {
         let mut entry = Entry::decode(&row.entry).ok_or_else(|| damage("entry"))?;
         entry.work = WorkSummary::decode(&row.work).ok_or_else(|| damage("state of work"))?;
         entry.tail = row.tail.0;
@@ -83,13 +109,16 @@ impl Head {
         }
         let key = key_of(&entry).ok_or_else(|| damage("name"))?;
         let hash = SessionHash::new(&key, Incarnation(entry.incarnation));
+        if (session_name(names, &key), uid_of(hash)) != (row.name, row.uid) {
+            return Err(damage("name"));
+        }
         Ok(Self { key, hash, row, entry, ancestors: Arc::default(), checked })
     }
 
     /// Decodes a row; a damaged one is logged and left out.
-    pub(super) fn read_row(row: SessionRow, checked: u64) -> Option<Self> {
+    pub(super) fn read_row(names: &NameKey, row: SessionRow, checked: u64) -> Option<Self> {
         let name = row.name;
-        Self::from_row(row, checked)
+        Self::from_row(names, row, checked)
             .inspect_err(|error| tracing::error!(?name, %error, "a session is left out"))
             .ok()
     }
@@ -113,21 +142,26 @@ impl Head {
     }
 
     /// Returns the row of its entry, with the revision of the row that it was read from.
-    pub(super) fn to_row(&self) -> SessionRow {
+    pub(super) fn to_row(&self, names: &NameKey) -> SessionRow {
         let entry = &self.entry;
-        let workspace = entry.workspace.as_deref().map(workspace_name);
-        SessionRow { workspace, ..row_of(&self.key, self.hash, entry, &self.row) }
+        let workspace = entry.workspace.as_deref().map(|name| workspace_name(names, name));
+        SessionRow { workspace, ..row_of(self.hash, entry, &self.row) }
     }
 }
 
 /// Returns the row of a new session, without the bytes of its entry.
-pub(super) fn new_row(key: &SessionKey, hash: SessionHash, entry: &Entry) -> SessionRow {
+pub(super) fn new_row(
+    names: &NameKey,
+    key: &SessionKey,
+    hash: SessionHash,
+    entry: &Entry,
+) -> SessionRow {
     let blank = SessionRow {
-        name: session_name(key),
+        name: session_name(names, key),
         uid: uid_of(hash),
-        tenant: tenant_name(&key.scope.tenant),
-        scope: scope_name(&key.scope),
-        workspace: entry.workspace.as_deref().map(workspace_name),
+        tenant: tenant_name(names, &key.scope.tenant),
+        scope: scope_name(names, &key.scope),
+        workspace: entry.workspace.as_deref().map(|name| workspace_name(names, name)),
         parent: entry.parent(&key.scope).map(|(_, hash)| uid_of(hash)),
         created_at: Timestamp(entry.created_at),
         revision: 1,
@@ -144,12 +178,13 @@ pub(super) fn new_row(key: &SessionKey, hash: SessionHash, entry: &Entry) -> Ses
         entry: entry.encode().into(),
         moved_in: 0,
         removals: 0,
+        slot: None,
     };
-    row_of(key, hash, entry, &blank)
+    row_of(hash, entry, &blank)
 }
 
-fn row_of(key: &SessionKey, hash: SessionHash, entry: &Entry, before: &SessionRow) -> SessionRow {
-    debug_assert_eq!((session_name(key), uid_of(hash)), (before.name, before.uid));
+fn row_of(hash: SessionHash, entry: &Entry, before: &SessionRow) -> SessionRow {
+    debug_assert_eq!(uid_of(hash), before.uid);
     SessionRow {
         tail: Position(entry.tail),
         next: Lsn(entry.end_lsn),

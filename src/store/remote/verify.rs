@@ -219,13 +219,16 @@ impl Node {
         after: &mut Option<Hash16>,
     ) -> StoreResult<Walk> {
         let query = match scope {
-            Some(scope) => RowSelection::Scope { scope: scope_name(scope), after: *after },
+            Some(scope) => {
+                RowSelection::Scope { scope: scope_name(&self.keys.names, scope), after: *after }
+            }
             None => RowSelection::All { after: *after },
         };
         let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
         *after = rows.last().map(|row| row.name).or(*after);
         let (count, is_last) = (rows.len(), rows.is_empty());
-        let heads: Vec<Head> = rows.into_iter().filter_map(|row| Head::read_row(row, 0)).collect();
+        let heads: Vec<Head> =
+            rows.into_iter().filter_map(|row| Head::read_row(&self.keys.names, row, 0)).collect();
         Ok(Walk { damaged: count - heads.len(), heads, is_last })
     }
 }

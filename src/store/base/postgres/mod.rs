@@ -36,7 +36,7 @@ use self::{
 use super::{
     Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability, FrameQuery,
     Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowSelection, RowWrite, SessionRow,
-    StoredFrame, WriteOutcome,
+    SlotChange, StoredFrame, WriteOutcome,
 };
 use crate::{
     env::Clock,
@@ -334,7 +334,9 @@ impl Base for PostgresBase {
             params.extend(frames.of_one());
             params.extend(names.of_new());
             let counted = new.counted.0;
+            let slots = [&new.row.slot, &new.store_slot].map(|slot| slot.as_deref());
             params.extend([&tenant as &(dyn ToSql + Sync), &scope, &created_at, &keys, &counted]);
+            params.extend(slots.iter().map(|slot| slot as &(dyn ToSql + Sync)));
             let connection = self.pick(&self.waiting);
             let created = match &parent {
                 None => self.write(connection, sql::CREATE, &params).await,
@@ -351,6 +353,31 @@ impl Base for PostgresBase {
                 }
                 Err(error) => Err(error),
             }
+        }
+        .boxed()
+    }
+
+    fn slots(&self, after: Option<Hash16>, limit: usize) -> BaseFuture<'_, Vec<(Hash16, Bytes)>> {
+        async move {
+            let (after, limit) = (after.map(Uuid::from_bytes), limit as i64);
+            let found = self.read(sql::SLOTS, &[&after, &limit]).await?;
+            let slot = |row: &tokio_postgres::Row| {
+                (row.get::<_, Uuid>("session").into_bytes(), column_bytes(row, "slot"))
+            };
+            Ok(found.iter().map(slot).collect())
+        }
+        .boxed()
+    }
+
+    fn change_slots(&self, changes: Vec<SlotChange>) -> BaseFuture<'_, u64> {
+        async move {
+            let sessions: Vec<Hash16> = changes.iter().map(|one| one.session).collect();
+            let before: Vec<_> = changes.iter().map(|one| one.before.as_deref()).collect();
+            let after: Vec<&[u8]> = changes.iter().map(|one| &one.after[..]).collect();
+            let connection = self.pick(&self.waiting);
+            let params: [&(dyn ToSql + Sync); 3] = [&uuids(&sessions), &before, &after];
+            let found = self.write(connection, sql::CHANGE_SLOTS, &params).await?;
+            Ok(found.first().map_or(0, |row| row.get::<_, i64>(0) as u64))
         }
         .boxed()
     }

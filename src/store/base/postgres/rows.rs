@@ -277,6 +277,7 @@ pub(super) fn session_row(row: &Row) -> Result<SessionRow, BaseError> {
         entry: column_bytes(row, "entry"),
         moved_in: row.get("moved_in"),
         removals: count("removals"),
+        slot: row.get::<_, Option<&[u8]>>("slot").map(bytes::Bytes::copy_from_slice),
     })
 }
 
@@ -294,6 +295,7 @@ pub(super) fn frames_of(row: &Row) -> Result<Vec<StoredFrame>, BaseError> {
             range: Range::new(first, first.plus(events)),
             number: Lsn(u64::try_from(number).map_err(|_| damaged("number"))?),
             bytes: bytes::Bytes::copy_from_slice(bytes),
+            fault: None,
         })
     };
     columns.map(frame).collect()

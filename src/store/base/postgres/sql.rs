@@ -101,6 +101,10 @@ CREATE TABLE IF NOT EXISTS sl.name (
   digest   bytea,
   PRIMARY KEY (session, hash)
 );
+CREATE TABLE IF NOT EXISTS sl.key (
+  session uuid PRIMARY KEY,
+  slot    bytea NOT NULL
+);
 CREATE TABLE IF NOT EXISTS sl.node (
   id        uuid PRIMARY KEY,
   seen      timestamptz NOT NULL,
@@ -198,7 +202,10 @@ SELECT EXISTS (SELECT FROM moved)";
 macro_rules! add_session {
     ($column:literal, $value:literal) => {
         concat!(
-            "made AS (
+            "unchanged AS MATERIALIZED (
+  SELECT FROM sl.key WHERE session = '00000000-0000-0000-0000-000000000000' AND slot = $36
+  FOR SHARE
+), made AS (
   INSERT INTO sl.session (name, uid, revision, tail, next, updated_at, used_at, bytes, stage,
       unfinished, chain, control_chain, work, entry, workspace, format, moved_in, tenant, scope,
       created_at",
@@ -207,8 +214,11 @@ macro_rules! add_session {
   SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $17,
       floor(extract(epoch FROM clock_timestamp()) / 10)::int4, $30, $31, $32",
             $value,
-            " WHERE $16
+            " WHERE $16 AND ($36::bytea IS NULL OR EXISTS (SELECT FROM unchanged))
   RETURNING uid
+), wrapped AS (
+  INSERT INTO sl.key (session, slot)
+  SELECT m.uid, $35 FROM made m WHERE $35::bytea IS NOT NULL
 ), framed AS (
   INSERT INTO sl.frame (session, first, number, events, at, noted, attempt, frame)
   SELECT m.uid, f.* FROM made m, unnest($18::int8[], $19::int8[], $20::int4[], $21::int8[],
@@ -227,13 +237,13 @@ SELECT uid FROM made"
 }
 
 /// A new session: 1-17 its columns, 18-24 frames, 25-29 names, 30-32 tenant, scope and time of
-/// creation, 33 the key of the creation, 34 the count of time.
+/// creation, 33 the key of the creation, 34 the count of time, 35 its slot, 36 that of the store.
 pub(super) const CREATE: &str = concat!("WITH ", add_session!("", ""));
 
-/// The same with a parent, 35 its name and 36 its uid, which must be alive and held by no other.
+/// The same with a parent, 37 its name and 38 its uid, which must be alive and held by no other.
 pub(super) const FORK: &str = concat!(
     "WITH parent AS MATERIALIZED (
-  SELECT uid FROM sl.session WHERE name = $35 AND uid = $36 AND stage = 0
+  SELECT uid FROM sl.session WHERE name = $37 AND uid = $38 AND stage = 0
   FOR SHARE SKIP LOCKED
 ), ",
     add_session!(", parent", ", p.uid FROM parent p")
@@ -262,56 +272,68 @@ WITH moved AS (
   UPDATE sl.name n SET digest = NULL FROM moved m, unnest($28::int8[]) p(position)
   WHERE n.session = m.uid AND n.events > 0
     AND n.position <= p.position AND p.position < n.position + n.events
+), unwrapped AS (
+  DELETE FROM sl.key k USING moved m WHERE k.session = m.uid AND $9 = 4
 ), counted AS (
   UPDATE sl.removal t SET removals = t.removals + 1 FROM moved m RETURNING t.removals
 )
 SELECT (SELECT removals FROM counted)";
 
 pub(super) const ROWS_BY_NAME: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t WHERE s.name = ANY($1::uuid[]) LIMIT $2";
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t WHERE s.name = ANY($1::uuid[]) LIMIT $2";
 
 pub(super) const ROWS_BY_UID: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t WHERE s.uid = ANY($1::uuid[]) LIMIT $2";
 
 pub(super) const ROWS_BY_PARENT: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.parent = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
 
 pub(super) const PAGE_DOWN: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
   AND (s.created_at, s.name) < ($3::int8, $4::uuid)
 ORDER BY s.created_at DESC, s.name DESC LIMIT $5";
 
 pub(super) const PAGE_UP: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.workspace = $2) AND s.stage = 0
   AND (s.created_at, s.name) > ($3::int8, $4::uuid)
 ORDER BY s.created_at, s.name LIMIT $5";
 
 pub(super) const ROWS_OF_SCOPE: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND ($2::uuid IS NULL OR s.name > $2) ORDER BY s.name LIMIT $3";
 
 pub(super) const UNFINISHED: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.scope = $1 AND s.unfinished AND s.stage = 0 AND ($2::uuid IS NULL OR s.workspace = $2)
 ORDER BY s.updated_at DESC LIMIT $3";
 
 pub(super) const MOVED: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE s.moved_in >= floor(extract(epoch FROM statement_timestamp()) / 10)::int8 - $1::int8
   AND (s.moved_in, s.name) > ($2::int4, $3::uuid)
 ORDER BY s.moved_in, s.name LIMIT $4";
 
 pub(super) const ALL_ROWS: &str = "\
-SELECT s.*, t.removals FROM sl.session s, sl.removal t
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot
+FROM sl.session s, sl.removal t
 WHERE $1::uuid IS NULL OR s.name > $1 ORDER BY s.name LIMIT $2";
 
 /// Row and frames of one snapshot: frames with events of `[$2, $3)`, up to `$4` frames and `$5`
 /// bytes, at least one.
 pub(super) const FRAMES_FORWARD: &str = "\
-SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
+  r.firsts, r.events, r.numbers, r.frames
 FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
@@ -331,7 +353,8 @@ FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
 
 /// The same from the end of the range backwards, in ascending order.
 pub(super) const FRAMES_BACKWARD: &str = "\
-SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
+  r.firsts, r.events, r.numbers, r.frames
 FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
@@ -351,7 +374,8 @@ FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
 ) r ON true WHERE s.uid = $1";
 
 pub(super) const FRAMES_NOTED: &str = "\
-SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
+  r.firsts, r.events, r.numbers, r.frames
 FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.number) AS firsts,
     array_agg(b.events ORDER BY b.number) AS events,
@@ -366,7 +390,8 @@ FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
 
 /// All frames from a number on: numbers rise with positions.
 pub(super) const FRAMES_ALL: &str = "\
-SELECT s.*, t.removals, r.firsts, r.events, r.numbers, r.frames
+SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
+  r.firsts, r.events, r.numbers, r.frames
 FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
   SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
     array_agg(b.events ORDER BY b.first, b.number) AS events,
@@ -431,6 +456,8 @@ WITH ended AS MATERIALIZED (
   WHERE f.session = $1 AND f.first = x.first AND f.number = x.number
 ), gone_names AS (
   DELETE FROM sl.name n USING names x WHERE n.session = $1 AND n.hash = x.hash
+), unwrapped AS (
+  DELETE FROM sl.key k USING ended e WHERE k.session = e.uid
 )
 SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM names)";
 
@@ -446,6 +473,22 @@ SELECT count(*) FROM gone";
 pub(super) const FORGET_KEY: &str = "\
 WITH gone AS (DELETE FROM sl.name WHERE session = $1 AND hash = $2 AND at = $3 RETURNING 1)
 SELECT count(*) FROM gone";
+
+pub(super) const SLOTS: &str = "\
+SELECT session, slot FROM sl.key WHERE $1::uuid IS NULL OR session > $1
+ORDER BY session LIMIT $2";
+
+pub(super) const CHANGE_SLOTS: &str = "\
+WITH change AS MATERIALIZED (
+  SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bytea[]) c(session, before, after)
+), made AS (
+  INSERT INTO sl.key (session, slot) SELECT session, after FROM change WHERE before IS NULL
+  ON CONFLICT DO NOTHING RETURNING 1
+), changed AS (
+  UPDATE sl.key k SET slot = c.after FROM change c
+  WHERE k.session = c.session AND k.slot = c.before RETURNING 1
+)
+SELECT (SELECT count(*) FROM made) + (SELECT count(*) FROM changed)";
 
 pub(super) const BEAT: &str = "\
 WITH t AS (
