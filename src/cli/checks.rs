@@ -152,7 +152,10 @@ fn run_checks(
     }
     checks.push(check_owner(config, health));
     match &config.database {
-        Some(database) if config.url.is_none() => checks.extend(check_database(database)),
+        Some(database) if config.url.is_none() => {
+            checks.extend(check_database(database));
+            checks.push(check_keys(health));
+        }
         _ if config.url.is_none() => {
             checks.push(check_space(health));
             checks.push(check_keys(health));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     args,
-    config::Config,
+    config::{Config, Database},
     connect,
     failure::Outcome,
     pause,
@@ -21,7 +21,7 @@ use crate::{
     env::{Env, files},
     event::kinds,
     import::UNKNOWN_KEY,
-    store::local::key_report,
+    store::{KeyReport, local::key_report, remote},
 };
 
 /// Maximum bytes read from `owner.log`.
@@ -81,6 +81,10 @@ impl StoreStatus {
             }
             false => Ok((0, None)),
         };
+        let keys = match &config.database {
+            Some(database) if here => Some(read_database_keys(config, database, &runtime)),
+            _ => on_disk.then(|| read_key_state(config)),
+        };
         runtime.shutdown_background();
         let directory = nearest_existing_path(&config.data_dir);
         Ok(Self {
@@ -96,7 +100,7 @@ impl StoreStatus {
                 0
             },
             free: directory.filter(|_| here).and_then(|path| files::free_space(path).ok()),
-            keys: on_disk.then(|| read_key_state(config)),
+            keys,
             last_error: if here {
                 read_last_error(&config.data_dir.join("owner.log"))
             } else {
@@ -174,9 +178,24 @@ fn bytes_below(directory: &Path) -> u64 {
 fn read_key_state(config: &Config) -> Result<(bool, bool), String> {
     let given = config.keys.read().map_err(|failure| failure.to_string())?;
     let env = Env::open(&config.data_dir).map_err(|error| error.to_string())?.with_keys(given);
-    let report = key_report(&env).map_err(|error| error.to_string())?;
+    key_report(&env).map(describe_keys).map_err(|error| error.to_string())
+}
+
+fn read_database_keys(
+    config: &Config,
+    database: &Database,
+    runtime: &tokio::runtime::Runtime,
+) -> Result<(bool, bool), String> {
+    let given = config.keys.read().map_err(|failure| failure.to_string())?;
+    let url = database.read_url().map_err(|failure| failure.to_string())?;
+    let report = runtime.block_on(remote::examine_keys(&url, given.as_deref()));
+    report.map(describe_keys).map_err(|error| error.to_string())
+}
+
+/// Returns the flags "encrypted" and "opens with the given keys".
+fn describe_keys(report: Option<KeyReport>) -> (bool, bool) {
     let answer = KeysAnswer::from(report);
-    Ok((answer.encrypted, answer.opens || !answer.encrypted))
+    (answer.encrypted, answer.opens)
 }
 
 fn read_last_error(log: &Path) -> Option<(String, String, String)> {
@@ -231,6 +250,8 @@ pub(super) fn print_status(
         };
         rows.push(("on disk", format!("{}{journal}", format_size(health.bytes_on_disk))));
         rows.push(("free space", free));
+    }
+    if config.url.is_none() {
         rows.push((
             "encryption",
             match &health.keys {
@@ -241,6 +262,8 @@ pub(super) fn print_status(
                 Some(Err(problem)) => format!("unknown: {problem}"),
             },
         ));
+    }
+    if config.url.is_none() && config.database.is_none() {
         rows.push((
             "last error",
             match &health.last_error {

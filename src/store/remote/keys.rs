@@ -50,13 +50,13 @@ struct NodeKeyRing {
 }
 
 /// Reads the slot of the store; `None` before its first start.
-pub(super) async fn read_store_slot(base: &dyn Base) -> Result<Option<Bytes>, BaseError> {
+async fn read_store_slot(base: &dyn Base) -> Result<Option<Bytes>, BaseError> {
     let first = base.slots(None, 1).await?.into_iter().next();
     Ok(first.filter(|(session, _)| *session == STORE_SLOT).map(|(_, slot)| slot))
 }
 
 /// Decodes the slot of a store.
-pub(super) fn decode_store_slot(slot: &[u8]) -> StoreResult<StoreFile> {
+fn decode_store_slot(slot: &[u8]) -> StoreResult<StoreFile> {
     StoreFile::decode(slot).map_err(|fault| damage(&fault.to_string()))
 }
 
@@ -258,10 +258,13 @@ impl NodeKeys {
         let master = ring.master(keys.current.id).map_err(store_error)?;
         let from = *self.rotated_to.lock();
         let (mut after, mut changes) = (from.or(Some(STORE_SLOT)), Vec::new());
-        loop {
-            let slots = base.slots(after, SLOTS_MAX).await.map_err(store_error)?;
-            let Some((last, _)) = slots.last() else { break };
-            after = Some(*last);
+        while changes.is_empty() {
+            let slots = base.slots(after, keys_max.clamp(1, SLOTS_MAX)).await;
+            let slots = slots.map_err(store_error)?;
+            after = slots.last().map(|(session, _)| *session);
+            if after.is_none() {
+                break;
+            }
             for (session, before) in slots {
                 let number = key_number(session);
                 let slot = KeySlot::decode(number, &before);
@@ -277,13 +280,9 @@ impl NodeKeys {
                 let anew = KeySlot::Key(anew).encode(number).into();
                 changes.push(SlotChange { session, before: Some(before), after: anew });
             }
-            if changes.len() >= keys_max {
-                break;
-            }
         }
-        let (ends, none) = (changes.len() < keys_max, changes.is_empty());
-        *self.rotated_to.lock() = after.filter(|_| !ends);
-        if !none {
+        *self.rotated_to.lock() = after;
+        if !changes.is_empty() {
             return base.change_slots(changes).await.map(drop).map_err(store_error);
         }
         match from {

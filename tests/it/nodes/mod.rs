@@ -3,6 +3,7 @@
 
 mod failover;
 mod program;
+mod sealed;
 mod servers;
 
 use std::{

@@ -111,11 +111,9 @@ fn settings_and_verbs_that_a_database_lacks_are_refused_by_name() {
     let address = "postgres://ada@localhost/logs";
     for (arguments, part) in [
         (vec!["--store", address, "backup", "create", "b"], "pg_basebackup"),
-        (vec!["--store", address, "keys", "check"], "not encrypted"),
         (vec!["--store", "redis://localhost", "sessions"], "postgres://USER@HOST/DATABASE"),
         (vec!["--store", "postgres://ada:secret@h/d", "sessions"], "SESSIONLOG_STORE_PASSWORD"),
         (vec!["--store", "postgres://h/d?pool=9", "sessions"], "there is no option"),
-        (vec!["--store", address, "--key-file", "k", "sessions"], "not encrypted"),
         (vec!["--store", "postgres://ada@/x?host=/nowhere", "serve"], "/nowhere"),
     ] {
         let ran = place.run(&arguments);
@@ -124,4 +122,84 @@ fn settings_and_verbs_that_a_database_lacks_are_refused_by_name() {
         assert!(text.contains(part), "{arguments:?}: {text}");
         assert!(!text.contains("secret"), "{text}");
     }
+}
+
+const KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+const OTHER_KEY: &str = "1123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+/// Two nodes with a key, each an owner on demand; without the key or with another there is none.
+#[test]
+fn an_encrypted_database_is_served_with_its_key_and_refused_without() {
+    let Some(server) = postgres() else { return };
+    let (address, [one, other]) =
+        (server.address_of("program_keys", ""), [Place::new(), Place::new()]);
+    let with = |place: &Place, keys: &[(&str, &str)], arguments: &[&str], input: &str| {
+        let mut command = place.command(arguments);
+        command.env("SESSIONLOG_STORE", &address).envs(keys.iter().copied());
+        let mut child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        // A command that is refused does not read it.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes());
+        crate::program::ran(child)
+    };
+    let key = [("SESSIONLOG_KEY", KEY)];
+    let sent = "{\"type\":\"user.message\",\"content\":\"the heron at the weir\"}\n";
+    with(&one, &key, &["append", "s", "--create"], sent).ok();
+    assert!(with(&other, &key, &["events", "s"], "").ok().contains("heron"));
+    assert!(with(&other, &key, &["search", "heron", "--json"], "").ok().contains("weir"));
+    let stored =
+        server.run("SELECT string_agg(encode(frame, 'escape'), '') FROM program_keys.frame");
+    assert!(!stored.contains("heron") && !stored.is_empty(), "{stored}");
+    assert!(with(&one, &key, &["status"], "").ok().contains("encryption     on"));
+    let checks = with(&one, &key, &["doctor"], "").out;
+    assert!(checks.contains("the store is encrypted, and its key is given"), "{checks}");
+    assert!(with(&one, &key, &["keys", "check"], "").ok().contains("keys of sessions: 1"));
+    let third = Place::new();
+    for (keys, part) in [
+        (&[][..], "is encrypted under the key"),
+        (&[("SESSIONLOG_KEY", OTHER_KEY)][..], "the keys given are"),
+    ] {
+        let ran = with(&third, keys, &["events", "s"], "");
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(ran.code != 0 && text.contains(part) && !text.contains("heron"), "{text}");
+        let checks = with(&third, keys, &["doctor"], "").out;
+        assert!(checks.contains("its key was not given"), "{checks}");
+    }
+}
+
+/// A hook that reaches no owner keeps its event beside the directory of the node, under the key of
+/// the store, also where another setting is wrong.
+#[test]
+fn an_event_spooled_for_an_encrypted_database_is_encrypted_and_delivered_later() {
+    let Some(server) = postgres() else { return };
+    let (address, place) = (server.address(""), Place::new());
+    let run = |arguments: &[&str], more: &[(&str, &str)], input: &str| {
+        let mut command = place.command(arguments);
+        command.env("SESSIONLOG_STORE", &address).env("SESSIONLOG_KEY", KEY);
+        let mut child =
+            command.envs(more.iter().copied()).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), input.as_bytes()).unwrap();
+        crate::program::ran(child)
+    };
+    let blocked = place.write("data", "not a directory");
+    let prompt = |word: &str| {
+        json!({
+            "hook_event_name": "UserPromptSubmit", "session_id": "spooled", "cwd": "/work",
+            "transcript_path": "/nowhere", "prompt": word,
+        })
+        .to_string()
+    };
+    assert_eq!(run(&["hook"], &[], &prompt("the first word")).code, 0);
+    let wrong = [("SESSIONLOG_TTL", "soon")];
+    assert_eq!(run(&["hook"], &wrong, &prompt("the second word")).code, 0);
+    let files = std::fs::read_dir(place.path("data.spool")).unwrap();
+    let files: Vec<_> = files.map(|entry| std::fs::read(entry.unwrap().path()).unwrap()).collect();
+    assert!(files.len() >= 2, "{}", files.len());
+    let has_word =
+        |bytes: &Vec<u8>| bytes.windows(9).any(|part| part == b"cond word" || part == b"irst word");
+    assert!(!files.iter().any(has_word));
+    std::fs::remove_file(blocked).unwrap();
+    let listed = run(&["sessions", "--json"], &[], "").ok();
+    assert!(listed.contains("spooled"), "{listed}");
+    let found = run(&["search", "first second word", "--json"], &[], "").ok();
+    assert!(found.contains("the first word") && found.contains("the second word"), "{found}");
 }

@@ -39,9 +39,10 @@ use super::{
     SlotChange, StoredFrame, WriteOutcome,
 };
 use crate::{
-    env::Clock,
+    env::{Clock, MasterKeys},
     event::{Lsn, Position, Range, Timestamp},
-    store::{StoreError, StoreResult, TenantUsage, remote::store_error},
+    log::StoreFile,
+    store::{KeyReport, StoreError, StoreResult, TenantUsage, remote::store_error},
 };
 
 const LANES: usize = 2;
@@ -236,13 +237,7 @@ pub struct DatabaseReport {
 /// Errors of the connection; [`StoreError::ReadOnly`] without a schema and for one of a newer
 /// version.
 pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<DatabaseReport> {
-    let connector = Arc::new(Connector::new(url).map_err(store_error)?);
-    if !connector.prepare_schema(false).await.map_err(store_error)? {
-        let reason = format!("it has no schema \"{}\" yet; `serve` makes it", connector.schema);
-        return Err(StoreError::ReadOnly { reason });
-    }
-    let connection = Connection::new(&connector, Purpose::Waiting);
-    let client = connection.client().await.map_err(|error| store_error(read_error(error)))?;
+    let client = connect_to_store(url).await?;
     let query = async |sql| {
         let found = client.query(sql, &[]).await;
         found.map_err(|error| store_error(read_error(error)))
@@ -268,6 +263,36 @@ pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<Databa
         clock_offset: row(&now)?.get::<_, i64>(0) - clock.now().0,
         nodes: nodes.iter().map(|row| row.get(0)).collect(),
     })
+}
+
+/// Returns the master keys that a store in a database needs and those given; `None` in plaintext.
+/// Changes nothing.
+///
+/// # Errors
+/// Those of [`examine`], and a damaged slot of the store.
+pub async fn examine_keys(
+    url: &PostgresUrl,
+    given: Option<&MasterKeys>,
+) -> StoreResult<Option<KeyReport>> {
+    let client = connect_to_store(url).await?;
+    let found = client.query(sql::SLOTS, &[&None::<Uuid>, &1_i64]).await;
+    let found = found.map_err(|error| store_error(read_error(error)))?;
+    let Some(row) = found.first() else { return Ok(None) };
+    let store = StoreFile::decode(row.get("slot"));
+    let damaged = |fault| store_error(BaseError::Failed(format!("the keys of the store: {fault}")));
+    let store = store.map_err(damaged)?;
+    Ok(store.keys.map(|keys| KeyReport::new(&store, &keys, given)))
+}
+
+/// Connects to a database with the schema of a store, without a node.
+async fn connect_to_store(url: &PostgresUrl) -> StoreResult<Arc<connect::Prepared>> {
+    let connector = Arc::new(Connector::new(url).map_err(store_error)?);
+    if !connector.prepare_schema(false).await.map_err(store_error)? {
+        let reason = format!("it has no schema \"{}\" yet; `serve` makes it", connector.schema);
+        return Err(StoreError::ReadOnly { reason });
+    }
+    let connection = Connection::new(&connector, Purpose::Waiting);
+    connection.client().await.map_err(|error| store_error(read_error(error)))
 }
 
 /// Returns the durability that the settings of a server give.
