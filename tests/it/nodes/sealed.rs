@@ -1,7 +1,11 @@
 //! An encrypted store of nodes: which keys a node needs, what the database has in clear, and what
 //! someone who can write to the database but has no key can do. It must not read a sealed value.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use sessionlog::{
@@ -12,8 +16,8 @@ use sessionlog::{
     },
     log::{Frame, FrameHeader, segment::name_hash},
     store::{
-        ForkPoint, KeyProblem, LeaseCall, Listing, Maintain, NewSession, Store, StoreError,
-        StoreResult,
+        ForkPoint, KeyProblem, LeaseCall, Listing, Maintain, NewSession, SessionUpdate, Store,
+        StoreError, StoreResult,
         remote::{MemoryBase, RemoteStore},
     },
 };
@@ -352,8 +356,8 @@ async fn a_frame_with_the_header_of_another_session_is_refused() {
     }
 }
 
-/// Whoever has the master key and an old copy of rows and frames, not of keys, reads nothing of a
-/// session that was erased.
+/// With the master key and an old copy of rows and frames, not of keys, nothing of an erased session
+/// can be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_an_erased_or_removed_session_is_gone() {
     let Some(schema) = Schema::new("erased") else { return };
@@ -367,7 +371,7 @@ async fn the_key_of_an_erased_or_removed_session_is_gone() {
     schema.run("CREATE TABLE sl.kept_s AS SELECT * FROM sl.session");
     schema.run("CREATE TABLE sl.kept_f AS SELECT * FROM sl.frame");
     node.erase(&key("s")).await.unwrap();
-    let discard = sessionlog::store::SessionUpdate { discard: true, ..<_>::default() };
+    let discard = SessionUpdate { discard: true, ..<_>::default() };
     node.change(&key("t"), discard).await.unwrap();
     assert_eq!(schema.run("SELECT count(*) FROM sl.key"), "1");
     schema.run(
@@ -407,6 +411,7 @@ async fn a_rotation_at_one_node_keeps_every_session_readable_and_needs_no_earlie
         let mut made = 0;
         let report = loop {
             let report = a.rotate_keys(3).await.unwrap();
+            assert!(made < 50, "{engine}: it does not end");
             let session = format!("new{made}");
             made += 1;
             create(&b, &session).await;
@@ -436,6 +441,32 @@ async fn a_rotation_at_one_node_keeps_every_session_readable_and_needs_no_earlie
             assert_eq!(events_of(&new, &key(&format!("new{n}"))).await.len(), 1, "{engine}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_nonce_is_used_twice() {
+    let Some(schema) = Schema::new("nonces") else { return };
+    let node = schema.open(1, given(1, None)).await.unwrap();
+    let (mut values, mut nonces) = (BTreeSet::new(), BTreeSet::new());
+    create(&node, "s").await;
+    for n in 0..20 {
+        let update = SessionUpdate { title: Some(Some(format!("title {n}"))), ..<_>::default() };
+        node.change(&key("s"), update).await.unwrap();
+        append(&node, &key("s"), batch([named(&format!("e{n}"), "{}")])).await.unwrap();
+        node.redact(&key("s"), &EventId::new(&format!("e{n}")).unwrap()).await.unwrap();
+        let found = schema.run(
+            "SELECT encode(entry, 'hex') || ' ' || encode(substr(entry, 1, 24), 'hex') FROM \
+             sl.session UNION ALL SELECT encode(work, 'hex') || ' ' || encode(substr(work, 1, 24), \
+             'hex') FROM sl.session UNION ALL SELECT encode(frame, 'hex') || ' ' || \
+             encode(substr(frame, 33, 24), 'hex') FROM sl.frame",
+        );
+        for (value, nonce) in found.lines().filter_map(|line| line.split_once(' ')) {
+            values.insert(value.to_owned());
+            nonces.insert(nonce.to_owned());
+        }
+    }
+    assert!(values.len() > 120, "{}", values.len());
+    assert_eq!(values.len(), nonces.len());
 }
 
 /// A retry with other content is a conflict also where someone changed the stored digest.
