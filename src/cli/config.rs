@@ -178,6 +178,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Returns true if the store is that of the data directory.
+    pub(super) fn is_directory(&self) -> bool {
+        self.url.is_none() && self.database.is_none()
+    }
+
     /// Returns the configured store and the source of its keys.
     pub(super) fn store_location(&self) -> StoreLocation {
         let server = self.url.as_ref().map(|url| {

@@ -240,7 +240,7 @@ pub(super) fn print_status(
             Err(problem) => format!("unknown: {problem}"),
         },
     ));
-    if config.url.is_none() && config.database.is_none() {
+    if config.is_directory() {
         let free = health.free.map_or_else(|| "unknown".to_owned(), |free| format_size(free.bytes));
         let journal = match health.bytes_of_journal {
             0 => String::new(),
@@ -263,7 +263,7 @@ pub(super) fn print_status(
             },
         ));
     }
-    if config.url.is_none() && config.database.is_none() {
+    if config.is_directory() {
         rows.push((
             "last error",
             match &health.last_error {

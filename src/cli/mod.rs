@@ -269,11 +269,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Status => return health::print_status(&config, environment, screen),
         Verb::Doctor => return checks::run_doctor(&config, environment, screen),
         Verb::Tokens(wanted) => return tokens::run(&config, &wanted.verb, screen),
-        Verb::Keys(wanted)
-            if wanted.verb == args::KeysVerb::Check
-                && config.url.is_none()
-                && config.database.is_none() =>
-        {
+        Verb::Keys(wanted) if wanted.verb == args::KeysVerb::Check && config.is_directory() => {
             return rotate::check_local_keys(&config, screen);
         }
         Verb::Backup(BackupArgs { verb: BackupVerb::Restore(wanted) }) => {

@@ -1,5 +1,5 @@
-//! The master keys that a store needs and those it is given: chosen, or refused by name. It must not
-//! read where an engine stores wrapped keys.
+//! The master keys that a store needs and those it is given: chosen, or refused by name. It must
+//! not read where an engine stores wrapped keys.
 
 use std::sync::Arc;
 

@@ -221,7 +221,8 @@ pub(crate) enum CreateOutcome {
     Done,
     /// A session has that name, or the creation has that key.
     Taken,
-    /// The parent is not alive, or another node is changing it; or the slot of the store is another.
+    /// The parent is not alive, or another node is changing it; or the slot of the store is not
+    /// the one that it must be.
     ParentMoved,
 }
 

@@ -58,8 +58,9 @@ impl RemoteStore {
     /// Connects a node to a PostgreSQL database; makes its schema if there is none.
     ///
     /// # Errors
-    /// Errors of the connection; [`StoreError::Key`] for other keys than the store needs; [`StoreError::ReadOnly`] for a schema of a newer version, and for
-    /// a server that may lose what it commits, unless the address accepts that.
+    /// Errors of the connection; [`StoreError::Key`] for other keys than the store needs;
+    /// [`StoreError::ReadOnly`] for a schema of a newer version, and for a server that may lose
+    /// what it commits, unless the address accepts that.
     #[cfg(feature = "postgres")]
     pub async fn open_postgres(
         url: &super::PostgresUrl,

@@ -1,6 +1,6 @@
-//! The keys of a store of nodes: the store's own, in the slot of the store, and one for each session,
-//! in the slot beside its row; all wrapped under a master key. A plaintext store has the slot of the
-//! store, too: it says that there is no key. It must not look into a row or a frame.
+//! The keys of a store of nodes: the store's own, in the slot of the store, and one for each
+//! session, in the slot beside its row; all wrapped under a master key. A plaintext store has the
+//! slot of the store, too: it says that there is no key. It must not look into a row or a frame.
 
 use std::sync::Arc;
 

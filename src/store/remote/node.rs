@@ -58,7 +58,7 @@ const CONFIRM_MAX: Duration = Duration::from_secs(12);
 const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
 /// Forks whose ancestors are remembered, and sessions whose last acknowledged state is.
 const REMEMBERED_MAX: usize = 16_384;
-/// What is before the ids of a node's master keys in its report.
+/// Text before the ids of a node's master keys in its report.
 const KEY_IDS: &str = " keys ";
 /// The hint that content was removed.
 pub(super) const REMOVAL_HINT: Hash16 = [0; 16];

@@ -1,8 +1,8 @@
-//! A base whose content is encrypted: what the engine writes is encrypted on the way to it, and what
-//! it reads is decrypted on the way back. Frames are encrypted like those of segments, under the key
-//! of their session; the rest is encrypted here, under the store's own key. Positions, times, sizes,
-//! stages and chain values stay as they are, for the statements of the base. It must not decide
-//! anything, nor return what it could not decrypt.
+//! A base whose content is encrypted: what the engine writes is encrypted on the way to it, and
+//! what it reads is decrypted on the way back. Frames are encrypted like those of segments, under
+//! the key of their session; the rest is encrypted here, under the store's own key. Positions,
+//! times, sizes, stages and chain values stay as they are, for the statements of the base. It must
+//! not decide anything, nor return what it could not decrypt.
 //!
 //! ```text
 //! nonce 24, ciphertext, tag 16; associated data, store id and key number (0) after the text:
@@ -73,7 +73,7 @@ impl SealedBase {
         row.work = self.seal(WORK, &[&place_of(row)], &row.work);
     }
 
-    /// Decrypts a row. What cannot be decrypted becomes empty, which no entry and no state is.
+    /// Decrypts a row; a value that cannot be decrypted becomes empty, which no entry is.
     fn open_row(&self, row: &mut SessionRow) {
         row.entry = self.open(ENTRY, &[&row.uid], &row.entry).unwrap_or_default();
         row.work = self.open(WORK, &[&place_of(row)], &row.work).unwrap_or_default();

@@ -238,7 +238,7 @@ fn is_damage<T: std::fmt::Debug>(result: StoreResult<T>) -> bool {
 
 /// Someone who can write to the database moves, changes and puts together what is stored.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_moved_or_changed_without_the_key_is_damage_and_other_sessions_are_served() {
+async fn a_row_or_frame_changed_without_the_key_is_damage_and_other_sessions_are_served() {
     let Some(schema) = Schema::new("tampered") else { return };
     let node = schema.open(1, given(1, None)).await.unwrap();
     for session in ["s", "t", "other"] {
@@ -362,8 +362,8 @@ async fn a_frame_with_the_header_of_another_session_is_refused() {
     }
 }
 
-/// With the master key and an old copy of rows and frames, not of keys, nothing of an erased session
-/// can be read.
+/// With the master key and an old copy of rows and frames, not of keys, nothing of an erased
+/// session can be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_key_of_an_erased_or_removed_session_is_gone() {
     let Some(schema) = Schema::new("erased") else { return };
