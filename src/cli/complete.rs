@@ -16,6 +16,7 @@ use super::{
     config::Config,
     connect,
     failure::{DONE, Outcome, USAGE},
+    open,
     screen::{Screen, one_line},
     values::Environment,
 };
@@ -94,7 +95,7 @@ fn fetch_newest_sessions() -> Vec<Session> {
         let typed = command.ignore_errors(true).disable_help_flag(true).get_matches_from(words);
         let config =
             Config::load(&CommonFlags::from_arg_matches(&typed).ok()?, &environment).ok()?;
-        connect::check_directory(&config).ok()?;
+        open::check_is_store(&config).ok()?;
         let client = connect::create_client(&config, &environment).ok()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let query = sessions::ListQuery { limit: Some(IDS_MAX), ..Default::default() };

@@ -375,10 +375,7 @@ impl Database {
                 format!("make it yours alone: chmod 600 {}", path.display()),
             )
         })?;
-        Ok(match self.url.find_password(&text) {
-            Some(password) => self.url.clone().with_password(password),
-            None => self.url.clone(),
-        })
+        Ok(self.url.clone().with_password_file(&text))
     }
 
     /// Returns the file of passwords, for an owner that is started.

@@ -282,7 +282,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         return runtime.block_on(demo::run(demo, screen));
     }
     if !creates_store(&verb) {
-        connect::check_directory(&config)?;
+        open::check_is_store(&config)?;
     }
     // A long-running verb, and one that starts an owner, reports foreign variables.
     if matches!(&verb, Verb::Mcp(_) | Verb::Proxy(_)) || !connect::has_owner(&config) {

@@ -18,7 +18,7 @@ use crate::{
     store::{
         Lifetimes, Store, StoreError,
         local::{LocalStore, OpenError},
-        remote::{Durability, PostgresUrl, RemoteOptions, RemoteStore},
+        remote::{self, Durability, PostgresUrl, RemoteOptions, RemoteStore},
     },
 };
 
@@ -153,6 +153,19 @@ fn check_holds_no_store(config: &Config) -> Outcome {
         format!("data directory {data_dir}: it holds a store of its own"),
         "give the node another directory with --data-dir, or leave --data-dir out",
     ))
+}
+
+/// Rejects a directory without a store, and a database without one that no owner serves: a command
+/// that only reads must not create a store there.
+pub(super) fn check_is_store(config: &Config) -> Outcome {
+    connect::check_directory(config)?;
+    let Some(database) = config.database.as_ref().filter(|_| !connect::has_owner(config)) else {
+        return Ok(());
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let url = database.read_url()?;
+    let found = runtime.block_on(remote::check_has_store(&url));
+    found.map_err(|error| database_failure(&url, &error))
 }
 
 /// Returns the failure of a database that is not opened.

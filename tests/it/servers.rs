@@ -4,6 +4,7 @@
 //! `REQUIRE_SERVERS` set, it fails.
 
 use std::{
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{
@@ -18,9 +19,7 @@ const SERVER_USER: &str = "postgres";
 /// A running server.
 pub struct Server {
     home: tempfile::TempDir,
-    _child: Child,
-    /// The server ends when this is closed.
-    _end: ChildStdin,
+    _running: Running,
 }
 
 static SERVER: OnceLock<Option<Server>> = OnceLock::new();
@@ -30,13 +29,19 @@ static SCHEMAS: AtomicU64 = AtomicU64::new(0);
 pub fn postgres() -> Option<&'static Server> {
     let server = SERVER.get_or_init(|| Server::start(&["-c", "fsync=off"]));
     if server.is_none() {
-        assert!(
-            std::env::var_os("REQUIRE_SERVERS").is_none(),
-            "no PostgreSQL is installed: apt-get install postgresql"
-        );
-        eprintln!("SKIPPED: no PostgreSQL is installed (apt-get install postgresql)");
+        report_missing("postgresql");
     }
     server.as_ref()
+}
+
+/// Reports that a test is skipped because a package is not installed.
+///
+/// # Panics
+/// If the servers are required.
+pub fn report_missing(package: &str) {
+    let missing = format!("no {package} is installed: apt-get install {package}");
+    assert!(std::env::var_os("REQUIRE_SERVERS").is_none(), "{missing}");
+    eprintln!("SKIPPED: {missing}");
 }
 
 /// Returns the directory of the programs of the newest server that is installed.
@@ -78,26 +83,13 @@ impl Server {
             .arg("-D")
             .arg(&data)
             .current_dir(home.path()));
-        let log = server_log(home.path());
-        let mut child = command(Path::new("/bin/sh"))
-            // The server ends when the standard input of the shell does, however the tests end.
-            .args(["-c", "\"$@\" <&- & p=$!; read _; kill -INT $p; wait $p", "sh"])
-            .arg(programs.join("postgres"))
-            .arg("-D")
-            .arg(&data)
-            .arg("-k")
-            .arg(home.path())
-            .args(["-c", "listen_addresses=", "-c", "max_connections=500"])
-            .args(["-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal"])
-            .args(options)
-            .current_dir(home.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let end = child.stdin.take().unwrap();
-        let server = Self { home, _child: child, _end: end };
+        let mut postgres = vec![programs.join("postgres").into_os_string(), "-D".into()];
+        postgres.extend([data.into_os_string(), "-k".into(), home.path().into()]);
+        let usual = ["-c", "listen_addresses=", "-c", "max_connections=500"];
+        let quiet = ["-c", "shared_buffers=32MB", "-c", "log_min_messages=fatal"];
+        postgres.extend(usual.iter().chain(&quiet).chain(options).map(Into::into));
+        let running = Running::start(&postgres, home.path(), "INT");
+        let server = Self { home, _running: running };
         server.wait_until_ready(&programs);
         Some(server)
     }
@@ -153,10 +145,38 @@ pub struct Pair {
     programs: PathBuf,
 }
 
-/// A process that ends when its standard input is closed.
-struct Running {
+/// A program that ends with the tests, however they end.
+pub struct Running {
     child: Child,
+    /// The program ends when this is closed.
     _end: ChildStdin,
+}
+
+impl Running {
+    /// Starts a program as a user that a server accepts, with its log in `home`; it gets this
+    /// signal at the end.
+    pub fn start(program: &[OsString], home: &Path, signal: &str) -> Self {
+        let mut child = command(Path::new("/bin/sh"))
+            // The program ends when the standard input of the shell does.
+            .args(["-c", "s=$1; shift; \"$@\" <&- & p=$!; read _; kill -$s $p; wait $p", "sh"])
+            .arg(signal)
+            .args(program)
+            .current_dir(home)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(server_log(home))
+            .spawn()
+            .unwrap();
+        let end = child.stdin.take().unwrap();
+        Self { child, _end: end }
+    }
+
+    /// Ends the program and waits until it has ended.
+    fn end(self) {
+        let Self { mut child, _end } = self;
+        drop(_end);
+        child.wait().unwrap();
+    }
 }
 
 impl Pair {
@@ -188,37 +208,19 @@ impl Pair {
 
     fn launch(&mut self, which: usize) {
         let home = self.homes[which].path();
-        let log = server_log(home);
-        let mut child = command(Path::new("/bin/sh"))
-            // SIGQUIT ends all processes at once, like a crash.
-            .args(["-c", "\"$@\" <&- & p=$!; read _; kill -QUIT $p; wait $p", "sh"])
-            .arg(self.programs.join("postgres"))
-            .arg("-D")
-            .arg(home.join("data"))
-            .arg("-k")
-            .arg(home)
-            .args(["-c", "listen_addresses=", "-c", "max_connections=100"])
-            .args([
-                "-c",
-                "shared_buffers=16MB",
-                "-c",
-                "hot_standby=on",
-                "-c",
-                "log_min_messages=log",
-            ])
-            .current_dir(home)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        let end = child.stdin.take().unwrap();
-        self.servers[which] = Some(Running { child, _end: end });
+        let mut postgres = vec![self.programs.join("postgres").into_os_string(), "-D".into()];
+        postgres.extend([home.join("data").into_os_string(), "-k".into(), home.into()]);
+        let usual = ["-c", "listen_addresses=", "-c", "max_connections=100"];
+        let quiet =
+            ["-c", "shared_buffers=16MB", "-c", "hot_standby=on", "-c", "log_min_messages=log"];
+        postgres.extend(usual.iter().chain(&quiet).map(Into::into));
+        // SIGQUIT ends all processes at once, like a crash.
+        self.servers[which] = Some(Running::start(&postgres, home, "QUIT"));
         self.poll(which, "SELECT true");
     }
 
     /// Makes the other directory a standby of the primary, and waits until it follows.
-    fn add_standby(&mut self) {
+    pub fn add_standby(&mut self) {
         let (primary, standby) = (self.primary, 1 - self.primary);
         let data = self.homes[standby].path().join("data");
         if data.exists() {
@@ -285,10 +287,7 @@ impl Pair {
 
     /// Ends the primary like a crash, promotes the standby, and makes the old one its standby.
     pub fn fail_over(&mut self) {
-        let old = self.servers[self.primary].take().expect("the primary runs");
-        let Running { mut child, _end } = old;
-        drop(_end);
-        child.wait().unwrap();
+        self.servers[self.primary].take().expect("the primary runs").end();
         self.primary = 1 - self.primary;
         // A new primary waits for no standby that it does not have yet.
         self.sql(self.primary, "SELECT pg_promote(true, 60)");
@@ -333,7 +332,7 @@ fn run(command: &mut Command) -> String {
 }
 
 /// Gives a directory to the user that the server runs as.
-fn give_to_server_user(directory: &Path) {
+pub fn give_to_server_user(directory: &Path) {
     if rustix::process::geteuid().is_root() {
         let owner = format!("{SERVER_USER}:{SERVER_USER}");
         assert!(Command::new("chown").arg(owner).arg(directory).status().unwrap().success());

@@ -35,7 +35,9 @@ pub use super::base::memory::{MemoryBase, MemorySnapshot, Trouble};
 
 pub use super::base::Durability;
 #[cfg(feature = "postgres")]
-pub use super::base::postgres::{DatabaseReport, PostgresUrl, UrlError, examine, examine_keys};
+pub use super::base::postgres::{
+    DatabaseReport, PostgresUrl, UrlError, check_has_store, examine, examine_keys,
+};
 
 use std::io;
 

@@ -1,8 +1,12 @@
 //! Several nodes over one base: what was acknowledged at one is there at the other, once; what was
 //! removed at one is kept by none; and troubles of the base between. It must not know a statement.
 
+mod clocks;
 mod failover;
+mod pooled;
 mod program;
+mod relay;
+mod removals;
 mod sealed;
 mod servers;
 
@@ -314,9 +318,13 @@ async fn a_derived_file_of_a_node_is_gone_when_another_node_has_erased_its_event
         let a = nodes.a.clone();
         async move { a.erase(&key("s")).await }
     });
-    while !open.has_read_error() {
-        tokio::task::yield_now().await;
-    }
+    let withdrawn = async {
+        while !open.has_read_error() {
+            tokio::task::yield_now().await;
+        }
+    };
+    let withdrawn = tokio::time::timeout(Duration::from_secs(120), withdrawn).await;
+    withdrawn.expect("results from an erased event are void");
     assert!(!erasing.is_finished(), "it waits for who reads the file");
     drop(open);
     erasing.await.unwrap().unwrap();

@@ -1,7 +1,10 @@
 //! The real program as a node: `serve --store` twice over one database, an owner on demand, and the
 //! commands that need a data directory. It must not look into the database, except for a canary.
 
+use std::io::BufRead;
+
 use serde_json::json;
+use sessionlog::client::SessionWriter;
 
 use crate::{
     program::{McpClient, Place, eventually, lines},
@@ -202,4 +205,73 @@ fn an_event_spooled_for_an_encrypted_database_is_encrypted_and_delivered_later()
     assert!(listed.contains("spooled"), "{listed}");
     let found = run(&["search", "first second word", "--json"], &[], "").ok();
     assert!(found.contains("the first word") && found.contains("the second word"), "{found}");
+}
+
+/// Nodes with other lifetimes expire each other's sessions.
+#[test]
+fn nodes_with_other_lifetimes_are_warned_of_at_start_and_by_doctor() {
+    let Some((address, [one, other])) = two_nodes() else { return };
+    let _a = one.serve_with(&["--store", &address]);
+    let (reader, log) = std::io::pipe().unwrap();
+    let _b = other.serve_to(&["--store", &address, "--retention", "7d"], log.into());
+    let mut log = std::io::BufReader::new(reader).lines().map(Result::unwrap);
+    let warned = log.find(|line| line.contains("lifetimes") || line.contains("owner started"));
+    assert!(warned.as_ref().is_some_and(|line| line.contains("other lifetimes")), "{warned:?}");
+    let doctor = other.run(&["--store", &address, "doctor", "--json"]);
+    let checks: serde_json::Value = serde_json::from_str(&doctor.out).unwrap();
+    let nodes = checks["checks"].as_array().unwrap().iter().find(|one| one["check"] == "nodes");
+    assert_eq!(nodes.unwrap()["state"], "warn", "{doctor:?}");
+}
+
+/// A command that only reads makes no schema in a database that it was given by mistake.
+#[test]
+fn a_reading_command_on_a_database_without_a_store_makes_nothing_and_says_so() {
+    let Some(server) = postgres() else { return };
+    let (place, address) = (Place::new(), server.address_of("read_only_verbs", ""));
+    for verb in [&["sessions"][..], &["show", "s"], &["verify"], &["search", "x"], &["doctor"]] {
+        let ran = place.run(&[&["--store", &address][..], verb].concat());
+        assert_ne!(ran.code, 0, "{verb:?}");
+        let text = format!("{}{}", ran.out, ran.err);
+        assert!(text.contains("read_only_verbs") && text.contains("no schema"), "{verb:?}: {text}");
+    }
+    assert_eq!(server.run("SELECT to_regnamespace('read_only_verbs') IS NULL"), "t");
+    let sent = "{\"type\":\"user.message\",\"content\":\"first\"}\n";
+    place.run_with(&["--store", &address, "append", "s", "--create"], sent).ok();
+    assert_eq!(lines(&place.run(&["--store", &address, "events", "s"]).ok()).len(), 1);
+}
+
+/// Ten thousand sessions, 64 clients, the connections of one node.
+#[test]
+fn a_node_serves_ten_thousand_sessions_over_its_connections() {
+    let Some((_, [place, _])) = two_nodes() else { return };
+    let server = postgres().expect("it is there");
+    let node = place.serve_with(&["--store", &server.address("&application_name=many")]);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let client = std::sync::Arc::new(node.client());
+    let acknowledged: u64 = runtime.block_on(async {
+        let mut writers = tokio::task::JoinSet::new();
+        for writer in 0..64 {
+            let client = std::sync::Arc::clone(&client);
+            writers.spawn(async move {
+                let mut acknowledged = 0;
+                for n in (writer..10_000).step_by(64) {
+                    let id = sessionlog::event::SessionId::new(&format!("s{n}")).unwrap();
+                    let writer =
+                        SessionWriter { creates: true, ..SessionWriter::new(&client, &id) };
+                    let sent = format!("{{\"type\":\"user.message\",\"content\":\"{n}\"}}");
+                    let stored = writer.append([sent], None, None).await.unwrap();
+                    acknowledged += u64::from(stored.first_position == Some(0));
+                }
+                acknowledged
+            });
+        }
+        writers.join_all().await.into_iter().sum()
+    });
+    assert_eq!(acknowledged, 10_000);
+    let of = "FROM pg_stat_activity WHERE application_name = 'many'";
+    let connections: u64 = server.run(&format!("SELECT count(*) {of}")).parse().unwrap();
+    assert!(connections <= 11, "{connections}");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", node.child.id())).unwrap();
+    let resident = status.lines().find(|line| line.starts_with("VmRSS")).unwrap();
+    eprintln!("10000 sessions over {connections} connections; {resident}");
 }

@@ -12,7 +12,9 @@ use std::{
 };
 
 use futures_util::future::poll_fn;
-use tokio_postgres::{AsyncMessage, Client, Statement, error::Severity, types::ToSql};
+use tokio_postgres::{
+    AsyncMessage, Client, SimpleQueryMessage, Statement, error::Severity, types::ToSql,
+};
 
 use super::{
     super::BaseError,
@@ -185,6 +187,7 @@ impl Connector {
             let reason = format!("PostgreSQL 13 or later is needed; the server is {version}");
             return Err(BaseError::ReadOnly(reason));
         }
+        self.check_pooling(&client).await?;
         let has_store = format!("SELECT to_regclass('\"{}\".store') IS NOT NULL", self.schema);
         let found = client.query_one(has_store.as_str(), &[]).await.map_err(failed)?;
         if !found.get::<_, bool>(0) {
@@ -213,6 +216,44 @@ impl Connector {
             ))),
             _ => Ok(true),
         }
+    }
+}
+
+impl Connector {
+    /// Checks that two connections are to one process of the server each, before and after
+    /// transactions at the same time: a pooler may give a connection another one after each.
+    async fn check_pooling(&self, one: &Client) -> Result<(), BaseError> {
+        let other = self.connect(|| Box::new(|_| {})).await.map_err(BaseError::Unreachable)?;
+        let process = async |client: &Client, begin: &str| {
+            let asked = client.simple_query(&format!("{begin}SELECT pg_backend_pid()")).await?;
+            let rows = asked.iter().filter_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            });
+            Ok::<_, tokio_postgres::Error>(rows.last())
+        };
+        let checked = async {
+            let first = process(one, "BEGIN; ").await?;
+            let second = process(&other, "BEGIN; ").await?;
+            one.batch_execute("COMMIT").await?;
+            other.batch_execute("COMMIT").await?;
+            let mut stays = true;
+            // Each twice: a pooler takes the process that was freed last, or all by turns.
+            for (client, began) in [(one, &first), (&other, &second)].repeat(2) {
+                stays &= process(client, "").await? == *began;
+            }
+            Ok::<_, tokio_postgres::Error>(stays)
+        };
+        let found = match checked.await {
+            Ok(true) => return Ok(()),
+            Ok(false) => "a connection is to another process after a transaction".to_owned(),
+            Err(error) if error.as_db_error().is_some() => describe(&error),
+            Err(error) => return Err(BaseError::Unreachable(describe(&error))),
+        };
+        Err(BaseError::ReadOnly(format!(
+            "a pooler before the database does not keep connections ({found}): set pool_mode = \
+             session there, or give the address of the database itself"
+        )))
     }
 }
 

@@ -231,6 +231,27 @@ pub struct DatabaseReport {
     pub nodes: Vec<String>,
 }
 
+/// Checks that a database has a store; changes nothing.
+///
+/// # Errors
+/// Errors of the connection; [`StoreError::ReadOnly`] without a schema and for one of a newer
+/// version.
+pub async fn check_has_store(url: &PostgresUrl) -> StoreResult<()> {
+    find_store(url).await.map(drop)
+}
+
+async fn find_store(url: &PostgresUrl) -> StoreResult<Arc<Connector>> {
+    let connector = Arc::new(Connector::new(url).map_err(store_error)?);
+    if !connector.prepare_schema(false).await.map_err(store_error)? {
+        let reason = format!(
+            "it has no schema \"{}\" yet: `serve` makes it, and a command that writes",
+            connector.schema
+        );
+        return Err(StoreError::ReadOnly { reason });
+    }
+    Ok(connector)
+}
+
 /// Examines a database; changes nothing.
 ///
 /// # Errors
@@ -286,11 +307,7 @@ pub async fn examine_keys(
 
 /// Connects to a database with the schema of a store, without a node.
 async fn connect_to_store(url: &PostgresUrl) -> StoreResult<Arc<connect::Prepared>> {
-    let connector = Arc::new(Connector::new(url).map_err(store_error)?);
-    if !connector.prepare_schema(false).await.map_err(store_error)? {
-        let reason = format!("it has no schema \"{}\" yet; `serve` makes it", connector.schema);
-        return Err(StoreError::ReadOnly { reason });
-    }
+    let connector = find_store(url).await?;
     let connection = Connection::new(&connector, Purpose::Waiting);
     connection.client().await.map_err(|error| store_error(read_error(error)))
 }

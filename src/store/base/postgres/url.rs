@@ -16,6 +16,8 @@ const PORT: u16 = 5432;
 const CONNECT: Duration = Duration::from_secs(2);
 /// Time after which a connection without an acknowledgement is lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
+/// Directories of sockets that servers use by default.
+const SOCKET_DIRECTORIES: [&str; 3] = ["/tmp", "/run/postgresql", "/var/run/postgresql"];
 /// Options of the address.
 const OPTIONS: &str = "schema, durability, sslmode, sslrootcert, sslcert, sslkey, host, port, \
                        user, application_name";
@@ -26,14 +28,16 @@ pub struct PostgresUrl {
     /// Settings of a connection, without a host.
     config: tokio_postgres::Config,
     hosts: Vec<(String, u16)>,
+    /// Password of each host, as a file of passwords has them; empty without one.
+    passwords: Vec<Option<String>>,
     pub(super) schema: String,
     /// The least durability that is accepted.
     durability: Option<Durability>,
     pub(super) tls: TlsSettings,
     shown: String,
     has_password: bool,
-    /// Host, port, database and user, as a file of passwords lists them.
-    place: [String; 4],
+    database: String,
+    user: String,
 }
 
 /// Reason for which an address is not accepted.
@@ -102,24 +106,38 @@ impl PostgresUrl {
                 _ => SslMode::Require,
             });
         let UrlOptions { schema, durability, .. } = options;
-        let first = hosts.first().cloned().unwrap_or_default();
         let list: Vec<String> = hosts.iter().map(|(host, port)| show_host(host, *port)).collect();
         let at = if user.is_empty() { String::new() } else { format!("{user}@") };
         let in_schema = if schema == SCHEMA { String::new() } else { format!("?schema={schema}") };
         let shown = format!("postgres://{at}{}/{database}{in_schema}", list.join(","));
         let has_password = password.is_some();
-        let place = [first.0, first.1.to_string(), database, user];
-        Ok(Self { config, hosts, schema, durability, tls, shown, has_password, place })
+        let passwords = Vec::new();
+        Ok(Self {
+            config,
+            hosts,
+            passwords,
+            schema,
+            durability,
+            tls,
+            shown,
+            has_password,
+            database,
+            user,
+        })
     }
 
     /// Returns the settings of a connection to each host.
     pub(super) fn hosts(&self) -> Vec<tokio_postgres::Config> {
-        let one = |(host, port): &(String, u16)| {
+        let passwords = self.passwords.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let one = |((host, port), password): (&(String, u16), Option<&String>)| {
             let mut config = self.config.clone();
             config.host(host).port(*port);
+            if let Some(password) = password {
+                config.password(password);
+            }
             config
         };
-        self.hosts.iter().map(one).collect()
+        self.hosts.iter().zip(passwords).map(one).collect()
     }
 
     /// Returns the least durability that the address accepts.
@@ -146,19 +164,56 @@ impl PostgresUrl {
         self
     }
 
-    /// Finds the password of this address in the text of a password file, one
-    /// `HOST:PORT:DATABASE:USER:PASSWORD` a line; `*` stands for any value.
+    /// Returns the address with the passwords of a password file, as other clients of PostgreSQL
+    /// read it: for each host that of the first line `HOST:PORT:DATABASE:USER:PASSWORD` that
+    /// matches; `*` stands for any value, `\:` and `\\` for a colon and a backslash.
     #[must_use]
-    pub fn find_password<'a>(&self, text: &'a str) -> Option<&'a str> {
-        text.lines().find_map(|line| {
-            let mut fields = line.splitn(5, ':');
-            let matches = self
-                .place
-                .iter()
-                .all(|value| fields.next().is_some_and(|field| field == "*" || field == value));
-            fields.next().filter(|_| matches && !line.starts_with('#'))
-        })
+    pub fn with_password_file(mut self, text: &str) -> Self {
+        let find = |(host, port): &(String, u16)| {
+            // A directory of sockets that servers use by default stands for this machine.
+            let host = if SOCKET_DIRECTORIES.contains(&&**host) { "localhost" } else { host };
+            find_password(text, [host, &port.to_string(), &self.database, &self.user])
+        };
+        self.passwords = self.hosts.iter().map(find).collect();
+        self
     }
+}
+
+/// Returns the password of the first line that matches host, port, database and user.
+fn find_password(text: &str, place: [&str; 4]) -> Option<String> {
+    text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
+        let mut rest = line;
+        for value in place {
+            let (field, after) = split_field(rest);
+            let field_is_any = rest.starts_with("*:");
+            rest = after.filter(|_| field_is_any || field == value)?;
+        }
+        Some(unescape(rest))
+    })
+}
+
+/// Returns the first field of a line without its escapes, and what follows its colon.
+fn split_field(line: &str) -> (String, Option<&str>) {
+    let mut escaped = false;
+    let colon = line.find(|letter: char| {
+        let ends = letter == ':' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        ends
+    });
+    match colon.and_then(|at| line.split_at_checked(at)) {
+        Some((field, rest)) => (unescape(field), rest.strip_prefix(':')),
+        None => (unescape(line), None),
+    }
+}
+
+/// Removes backslashes that escape what follows them.
+fn unescape(text: &str) -> String {
+    let mut letters = text.chars();
+    let one = || match letters.next()? {
+        '\\' => letters.next().or(Some('\\')),
+        letter => Some(letter),
+    };
+    std::iter::from_fn(one).collect()
 }
 
 /// Options after the `?` of an address.
@@ -346,11 +401,41 @@ mod tests {
         }
     }
 
+    /// Returns the password that a connection to each host of an address uses.
+    fn passwords_of(address: &str, file: &str) -> Vec<Option<String>> {
+        let url = PostgresUrl::parse(address).unwrap().with_password_file(file);
+        let password = |host: &tokio_postgres::Config| {
+            host.get_password().map(|password| String::from_utf8(password.to_vec()).unwrap())
+        };
+        url.hosts().iter().map(password).collect()
+    }
+
     #[test]
     fn a_password_is_found_in_the_first_line_that_matches() {
-        let url = PostgresUrl::parse("postgres://ada@db/logs").unwrap();
         let text = "# db:*:*:ada:no\ndb:5432:other:ada:no\n*:*:logs:ada:a:b\n*:*:*:*:c";
-        assert_eq!(url.find_password(text), Some("a:b"));
-        assert_eq!(url.find_password("db:1:*:*:x"), None);
+        for (address, file, expected) in [
+            ("postgres://ada@db/logs", text, Some("a:b")),
+            ("postgres://ada@db/logs", "db:1:*:*:x", None),
+            ("postgres://ada@db/logs", "db:5432:logs:ada", None),
+            // Escapes, in a field and in the password.
+            ("postgres://ada@db/a:b", r"db:*:a\:b:ada:one\:two\\", Some(r"one:two\")),
+            ("postgres://ada%5Cx@db/logs", r"*:*:*:ada\\x:y", Some("y")),
+            ("postgres://ada@[::1]:6000/logs", r"\:\:1:6000:logs:ada:six", Some("six")),
+            ("postgres://%2A@db/logs", r"*:*:*:\*:star", Some("star")),
+            ("postgres://ada@db/logs", r"*:*:*:\*:star", None),
+            // A directory of sockets by its name, the usual one as this machine.
+            ("postgres://ada@/logs?host=/run/x", "/run/x:*:*:*:socket", Some("socket")),
+            ("postgres://ada@/logs?host=/run/postgresql", "localhost:*:*:*:usual", Some("usual")),
+            ("postgres://ada@/logs?host=/run/x", "localhost:*:*:*:usual", None),
+        ] {
+            assert_eq!(passwords_of(address, file), [expected.map(str::to_owned)], "{file}");
+        }
+    }
+
+    #[test]
+    fn each_host_has_the_password_of_its_line() {
+        let file = "db1:*:logs:ada:one\ndb2:6000:logs:ada:two\n";
+        let found = passwords_of("postgres://ada@db1,db2:6000,db3/logs", file);
+        assert_eq!(found, [Some("one".to_owned()), Some("two".to_owned()), None]);
     }
 }
