@@ -29,6 +29,8 @@ pub(super) enum Group {
     Slice,
     /// Other stores, started by this program.
     Peers,
+    /// Several nodes over PostgreSQL.
+    Nodes,
     /// Start time of a server, and the memory of an idle session.
     Start,
     /// Research sessions: overviews, and steps through MCP.
@@ -44,12 +46,13 @@ pub(super) enum Group {
 }
 
 impl Group {
-    pub(super) const ALL: [Self; 11] = [
+    pub(super) const ALL: [Self; 12] = [
         Self::Floor,
         Self::Engine,
         Self::Http,
         Self::Slice,
         Self::Peers,
+        Self::Nodes,
         Self::Start,
         Self::Research,
         Self::Search,
@@ -65,6 +68,7 @@ impl Group {
             Self::Http => "http",
             Self::Slice => "slice",
             Self::Peers => "peers",
+            Self::Nodes => "nodes",
             Self::Start => "start",
             Self::Research => "research",
             Self::Search => "search",

@@ -12,7 +12,7 @@ use super::{
 };
 use sessionlog::{
     env::Clock,
-    event::{Batch, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    event::{Batch, EventId, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
     store::{
         NewSession, Store, StoreResult,
         local::{LocalStore, StoreOptions},
@@ -89,7 +89,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
     };
     let local = Arc::new(LocalStore::open_local(&env, options).map_err(io::Error::other)?);
     let keys = keys(sessions);
-    site.runtime.block_on(create(&local, &keys)).map_err(io::Error::other)?;
+    site.runtime.block_on(create(&*local, &keys)).map_err(io::Error::other)?;
     local.flush()?;
     let bytes = site.settings.lasting_bytes;
     let least = if lasts { bytes / (EVENT_BYTES as u64 * WRITERS) } else { 0 };
@@ -101,6 +101,7 @@ fn prepare(site: &mut Site, cell: &Cell, sessions: usize, lasts: bool) -> Prepar
             numbers: Numbers::from(number),
             clock: Arc::clone(&site.clock),
             least,
+            names: None,
         })
         .collect();
     let runtime = site.runtime.handle().clone();
@@ -142,11 +143,11 @@ pub(super) fn keys(count: usize) -> Arc<[SessionKey]> {
 }
 
 /// Creates sessions without events.
-pub(super) async fn create(local: &Arc<LocalStore>, keys: &[SessionKey]) -> StoreResult<()> {
+pub(super) async fn create(store: &dyn Store, keys: &[SessionKey]) -> StoreResult<()> {
     for part in keys.chunks(CREATED_AT_ONCE) {
         let created = part.iter().map(|key| {
             let new = NewSession { id: Some(key.session.clone()), ..NewSession::default() };
-            local.create(&key.scope, new)
+            store.create(&key.scope, new)
         });
         futures_util::future::try_join_all(created).await?;
     }
@@ -191,15 +192,18 @@ struct Engine {
     acknowledged: u64,
 }
 
+/// A writer of an engine: it appends events one after the other, each to a random session.
 #[derive(Clone)]
-struct Writer {
-    store: Arc<dyn Store>,
-    keys: Arc<[SessionKey]>,
-    samples: Samples,
-    numbers: Numbers,
-    clock: Arc<dyn Clock>,
+pub(super) struct Writer {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) keys: Arc<[SessionKey]>,
+    pub(super) samples: Samples,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Arc<dyn Clock>,
     /// Minimum number of events written.
-    least: u64,
+    pub(super) least: u64,
+    /// Beginning of the ids that the writer gives its events; none where the store mints them.
+    pub(super) names: Option<String>,
 }
 
 impl Writer {
@@ -211,7 +215,10 @@ impl Writer {
         loop {
             let at = usize::try_from(self.numbers.below(self.keys.len() as u64)).unwrap_or(0);
             let Some(key) = self.keys.get(at) else { return Ok(round) };
-            let batch = Batch { events: [event(self.samples.next())].into(), ..Batch::default() };
+            let mut sent = event(self.samples.next());
+            let name = self.names.as_ref().map(|names| format!("{names}-{}", round.events));
+            sent.id = name.map(|name| EventId::new(&name).expect("letters and digits"));
+            let batch = Batch { events: [sent].into(), ..Batch::default() };
             self.store.append(key, batch).await?;
             let now = self.clock.monotonic();
             round.add(1, now.saturating_sub(asked));
@@ -225,27 +232,38 @@ impl Writer {
     }
 }
 
+/// Runs all writers until the round is over.
+pub(super) fn write(
+    writers: &mut [Writer],
+    runtime: &tokio::runtime::Handle,
+    limits: &Limits,
+) -> Outcome<Round> {
+    let mut all = Round::default();
+    if let [writer] = &*writers {
+        // With a single writer, the caller's thread is the writer.
+        let written = runtime.block_on(writer.clone().write(limits.clone()));
+        all.join(written.map_err(io::Error::other)?);
+    } else {
+        let _inside = runtime.enter();
+        let write = |writer: &Writer| tokio::spawn(writer.clone().write(limits.clone()));
+        let started: Vec<_> = writers.iter().map(write).collect();
+        for task in started {
+            let written = runtime.block_on(task).map_err(io::Error::other)?;
+            all.join(written.map_err(io::Error::other)?);
+        }
+    }
+    for (number, writer) in writers.iter_mut().enumerate() {
+        // The next round writes to other random sessions, and no id twice.
+        writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
+        writer.names = writer.names.take().map(|names| format!("{names}x"));
+    }
+    Ok(all)
+}
+
 impl Engine {
     /// Runs all writers until the round is over.
     fn write(&mut self, limits: &Limits) -> Outcome<Round> {
-        let mut all = Round::default();
-        if let [writer] = self.writers.as_slice() {
-            // With a single writer, the caller's thread is the writer.
-            let written = self.runtime.block_on(writer.clone().write(limits.clone()));
-            all.join(written.map_err(io::Error::other)?);
-        } else {
-            let _inside = self.runtime.enter();
-            let write = |writer: &Writer| tokio::spawn(writer.clone().write(limits.clone()));
-            let started: Vec<_> = self.writers.iter().map(write).collect();
-            for task in started {
-                let written = self.runtime.block_on(task).map_err(io::Error::other)?;
-                all.join(written.map_err(io::Error::other)?);
-            }
-        }
-        for (number, writer) in self.writers.iter_mut().enumerate() {
-            // The next round writes to other random sessions.
-            writer.numbers = Numbers::from(number + usize::try_from(all.events).unwrap_or(0));
-        }
+        let all = write(&mut self.writers, &self.runtime, limits)?;
         self.acknowledged += all.events;
         Ok(all)
     }
@@ -285,11 +303,18 @@ impl Load for Engine {
     }
 
     fn kept(&mut self) -> Outcome<Option<Kept>> {
-        let mut found = 0;
-        for key in self.keys.iter() {
-            let info = self.runtime.block_on(self.local.info(key)).map_err(io::Error::other)?;
-            found += info.tail.0;
-        }
+        let found = count(&*self.local, &self.keys, &self.runtime)?;
         Ok(Some(Kept { acknowledged: self.acknowledged, found }))
     }
+}
+
+/// Returns the number of events of sessions.
+pub(super) fn count(
+    store: &dyn Store,
+    keys: &[SessionKey],
+    runtime: &tokio::runtime::Handle,
+) -> Outcome<u64> {
+    let tail = |key| runtime.block_on(store.info(key)).map(|info| info.tail.0);
+    let tails: StoreResult<Vec<u64>> = keys.iter().map(tail).collect();
+    Ok(tails.map_err(io::Error::other)?.into_iter().sum())
 }

@@ -3,7 +3,7 @@
 //! those of a client in another language. It must not share code with the server.
 
 use super::{
-    cell::{Cell, Group, Prepare, Prepared},
+    cell::{Cell, Group, Load, Prepare, Prepared},
     failure::Outcome,
     network::{self, Manner, Network, Number, Talk},
     protocol::{body, json},
@@ -233,7 +233,12 @@ fn write_post(path: &str, form: Form, credential: &str, body: &[u8], out: &mut V
 }
 
 /// Creates the requests that create a session, unless it exists, and fill it.
-fn creation_requests(site: &Site, session: &str, events: usize, credential: &str) -> Vec<Vec<u8>> {
+pub(super) fn creation_requests(
+    site: &Site,
+    session: &str,
+    events: usize,
+    credential: &str,
+) -> Vec<Vec<u8>> {
     let mut samples = site.samples.clone();
     let mut requests = Vec::new();
     let mut create = Vec::new();
@@ -301,7 +306,22 @@ fn appends(
     sessions: usize,
     (form, events): (Form, usize),
 ) -> Prepared {
-    let (manner, credential) = create_sessions(site, cell, sessions)?;
+    let created = create_sessions(site, cell, sessions)?;
+    append_to(site, cell, created, sessions, (form, events))
+}
+
+/// Sets up appends of one JSON event a request to sessions of a server that exist.
+pub(super) fn append_json_to(site: &Site, cell: &Cell, manner: Manner) -> Prepared {
+    append_to(site, cell, (manner, String::new()), cell.clients, (Form::Json, 1))
+}
+
+fn append_to(
+    site: &Site,
+    cell: &Cell,
+    (manner, credential): (Manner, String),
+    sessions: usize,
+    (form, events): (Form, usize),
+) -> Prepared {
     let manner = Manner { events: events as u64, carried: Some(form.carried()), ..manner };
     let talk = |connection: usize| {
         let own = (connection..sessions).step_by(cell.clients);
@@ -375,6 +395,32 @@ fn reads(
     if session == ACTIVE && !std::mem::replace(&mut server.has_active, true) {
         network::once(manner, &creation_requests(site, ACTIVE, site.settings.events, ""))?;
     }
+    Ok(Some(read_from(site, cell, form, manner, path)))
+}
+
+/// Sets up reads of slices of a filled session of a server, as JSON.
+pub(super) fn read_slices_of(
+    site: &Site,
+    cell: &Cell,
+    manner: Manner,
+    session: &'static str,
+) -> Box<dyn Load> {
+    let places = (site.settings.events - SLICE) as u64;
+    let carried = Some(Form::Json.carried());
+    let manner = Manner { events: SLICE as u64, carried, ..manner };
+    read_from(site, cell, Form::Json, manner, move |numbers| {
+        let from = numbers.below(places + 1);
+        format!("/v1/sessions/{session}/events?from={from}&limit={SLICE}")
+    })
+}
+
+fn read_from(
+    site: &Site,
+    cell: &Cell,
+    form: Form,
+    manner: Manner,
+    path: impl Fn(&mut Numbers) -> String + Clone + Send + 'static,
+) -> Box<dyn Load> {
     let talk = |connection: usize| {
         let (path, mut numbers) = (path.clone(), Numbers::from(connection));
         let accept = form.media_type();
@@ -382,7 +428,7 @@ fn reads(
         Talk { hello: Vec::new(), next: Box::new(next), count: Vec::new() }
     };
     let talks = (0..cell.clients).map(talk).collect();
-    Ok(Some(Box::new(Network::new(manner, talks, &site.clock))))
+    Box::new(Network::new(manner, talks, &site.clock))
 }
 
 #[cfg(test)]

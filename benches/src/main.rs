@@ -15,6 +15,7 @@ mod http;
 mod lasting;
 mod machine;
 mod network;
+mod nodes;
 mod postgres;
 mod process;
 mod protocol;
@@ -66,7 +67,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 const SESSIONLOG: &str = "sessionlog";
 
 /// All cells measured in rounds, in the order of the table.
-const CELLS: [&[Cell]; 8] = [
+const CELLS: [&[Cell]; 9] = [
     floor::CELLS,
     lasting::CELLS,
     engine::CELLS,
@@ -74,10 +75,11 @@ const CELLS: [&[Cell]; 8] = [
     http::CELLS,
     stream::CELLS,
     postgres::CELLS,
+    nodes::CELLS,
     redis::CELLS,
 ];
 /// Probes, measured once after the rounds.
-const PROBES: [Probe; 8] = [
+const PROBES: [Probe; 9] = [
     start::PROBE,
     research::PROBE,
     stdio::PROBE,
@@ -85,6 +87,7 @@ const PROBES: [Probe; 8] = [
     fair::PROBE,
     fork::PROBE,
     hook::PROBE,
+    nodes::PROBE,
     room::PROBE,
 ];
 

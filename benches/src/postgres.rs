@@ -3,6 +3,7 @@
 //! PostgreSQL, nor weaken its durability.
 
 use std::{
+    io,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::Stdio,
@@ -13,7 +14,7 @@ use tokio::process::Command;
 
 use super::{
     cell::{Cell, Group, Prepare, Prepared},
-    failure::Outcome,
+    failure::{Failure, Outcome},
     http::{SLICE, session_of},
     network::{self, Manner, Network, Talk},
     process::{Process, find, free_port, loopback},
@@ -26,6 +27,14 @@ use sessionlog::env::files;
 pub(super) const CELLS: &[Cell] = &[
     append("postgres.append.1", "1 connection, INSERT, a transaction each", 1),
     append("postgres.append.64", "64 connections, INSERT", 64),
+    Cell::durable(
+        Group::Peers,
+        "postgres.replicated.64",
+        "64 connections, INSERT, a synchronous standby",
+        64,
+        64,
+        prepare_replicated_appends,
+    ),
     read_cell("postgres.slice.1", "1 connection, SELECT of 100 by primary key", 1, prepare_slice),
     read_cell("postgres.slice.64", "64 connections, SELECT of 100", 64, prepare_slice),
     read_cell("postgres.latest.1", "1 connection, SELECT of the latest", 1, prepare_latest),
@@ -54,9 +63,14 @@ const TABLE: &str = "CREATE TABLE events (session text NOT NULL, position bigint
 
 /// A running PostgreSQL.
 pub(super) struct Postgres {
-    process: Process,
+    pub(super) process: Process,
     address: SocketAddr,
+    /// Dropped after the primary.
+    _standby: Option<Process>,
 }
+
+/// Name of the server with a standby.
+pub(super) const REPLICATED: &str = "PostgreSQL with a standby";
 
 /// A user of this machine.
 #[derive(Clone, Copy)]
@@ -68,6 +82,45 @@ struct User {
 impl Postgres {
     /// Starts it with the table and the session for slices; else returns the reason.
     pub(super) fn start(site: &Site) -> Result<Self, String> {
+        let run = |programs: &Programs| programs.serve_filled(site, "postgres");
+        run(&Programs::find()?).map_err(|error| error.to_string())
+    }
+
+    /// Starts it with a synchronous standby.
+    pub(super) fn start_replicated(site: &Site) -> Result<Self, String> {
+        let run = |programs: &Programs| {
+            let primary = programs.serve_filled(site, "postgres-primary")?;
+            let standby = programs.replicate(site, &primary, "postgres-standby")?;
+            Ok::<_, Failure>(Self { _standby: Some(standby), ..primary })
+        };
+        run(&Programs::find()?).map_err(|error| error.to_string())
+    }
+
+    /// Returns the address of a store in it.
+    pub(super) fn store(&self) -> String {
+        format!("postgres://{USER}@{}/postgres", self.address)
+    }
+
+    /// Returns the number that a query returns.
+    pub(super) fn number(&self, query: &str) -> Outcome<u64> {
+        let words = [startup_message(), query_message(query)];
+        let answer = network::once(manner(self.address, 1), &words)?;
+        let row = parse_messages(&answer).find(|(kind, _)| *kind == b'D');
+        // Two bytes for the number of columns, four for the length of the first.
+        let text = row.and_then(|(_, row)| std::str::from_utf8(row.get(6..)?).ok()?.parse().ok());
+        Ok(text.ok_or_else(|| io::Error::other(format!("no number: {query}")))?)
+    }
+}
+
+/// Programs of the server, and the user that runs them.
+struct Programs {
+    server: PathBuf,
+    make: PathBuf,
+    user: Option<User>,
+}
+
+impl Programs {
+    fn find() -> Result<Self, String> {
         let others = version_directories();
         let (server, make) = find("postgres", &others)
             .zip(find("initdb", &others))
@@ -79,33 +132,34 @@ impl Postgres {
             ),
             false => None,
         };
-        Self::run(site, &make, &server, user).map_err(|error| error.to_string())
+        Ok(Self { server, make, user })
     }
 
-    fn run(site: &Site, make: &Path, server: &Path, user: Option<User>) -> Outcome<Self> {
-        let directory = site.path("postgres");
+    /// Returns the command of a program, run as that user.
+    fn command(&self, program: &Path, directory: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.arg("-D").arg(directory).current_dir("/");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        if let Some(user) = self.user {
+            command.uid(user.id).gid(user.group);
+        }
+        command
+    }
+
+    /// Creates the directory of a server.
+    fn create_directory(&self, site: &Site, name: &str) -> Outcome<PathBuf> {
+        let directory = site.path(name);
         files::create_dir(&directory)?;
-        if let Some(user) = user {
+        if let Some(user) = self.user {
             std::os::unix::fs::chown(&directory, Some(user.id), Some(user.group))?;
         }
-        let command = |program: &Path| {
-            let mut command = Command::new(program);
-            command.arg("-D").arg(&directory).current_dir("/");
-            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-            if let Some(user) = user {
-                command.uid(user.id).gid(user.group);
-            }
-            command
-        };
-        let mut making = command(make);
-        making.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
-        let made = site.runtime.block_on(async { making.kill_on_drop(true).output().await })?;
-        if !made.status.success() {
-            let said = String::from_utf8_lossy(&made.stderr).trim().replace('\n', "; ");
-            return Err(std::io::Error::other(format!("initdb: {said}")).into());
-        }
+        Ok(directory)
+    }
+
+    /// Starts a server on a directory.
+    fn serve(&self, site: &Site, directory: &Path) -> Outcome<Postgres> {
         let port = free_port()?;
-        let mut serving = command(server);
+        let mut serving = self.command(&self.server, directory);
         for setting in [
             "listen_addresses=127.0.0.1",
             &format!("port={port}"),
@@ -123,17 +177,59 @@ impl Postgres {
         let mut process = Process::start(&mut serving, Signal::INT, site.runtime.handle())?;
         let address = loopback(port);
         process.wait_until(|| network::once(manner(address, 1), &[startup_message()]).map(drop))?;
+        Ok(Postgres { process, address, _standby: None })
+    }
+
+    /// Starts a server with the table and the session for slices.
+    fn serve_filled(&self, site: &Site, name: &str) -> Outcome<Postgres> {
+        let directory = self.create_directory(site, name)?;
+        let mut making = self.command(&self.make, &directory);
+        making.args(["-U", USER, "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
+        run_to_end(site, making, "initdb")?;
+        let postgres = self.serve(site, &directory)?;
         let words: Vec<Vec<u8>> = [startup_message(), query_message(TABLE), parse(INSERT)]
             .into_iter()
             .chain(fill_requests(site))
             .collect();
-        network::once(manner(address, 1), &words)?;
-        network::once(
-            manner(address, 1),
-            &[startup_message(), query_message("VACUUM ANALYZE events")],
-        )?;
-        Ok(Self { process, address })
+        let manner = manner(postgres.address, 1);
+        network::once(manner, &words)?;
+        network::once(manner, &[startup_message(), query_message("VACUUM ANALYZE events")])?;
+        Ok(postgres)
     }
+
+    /// Starts a standby, which every commit of the primary waits for from then on.
+    fn replicate(&self, site: &Site, primary: &Postgres, name: &str) -> Outcome<Process> {
+        let directory = self.create_directory(site, name)?;
+        let mut copying = self.command(&self.make.with_file_name("pg_basebackup"), &directory);
+        let port = primary.address.port().to_string();
+        copying.args(["-h", "127.0.0.1", "-p", &port, "-U", USER, "-R", "-c", "fast"]);
+        run_to_end(site, copying, "pg_basebackup")?;
+        let standby = self.serve(site, &directory)?;
+        for setting in
+            ["ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"]
+        {
+            let words = [startup_message(), query_message(setting)];
+            network::once(manner(primary.address, 1), &words)?;
+        }
+        let mut standby = standby.process;
+        let sync = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+        let follows = || match primary.number(sync) {
+            Ok(1) => Ok(()),
+            _ => Err(io::Error::other("the standby does not follow")),
+        };
+        standby.wait_until(follows)?;
+        Ok(standby)
+    }
+}
+
+/// Runs a program that must succeed.
+fn run_to_end(site: &Site, mut program: Command, name: &str) -> Outcome {
+    let ran = site.runtime.block_on(async { program.kill_on_drop(true).output().await })?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&ran.stderr).trim().replace('\n', "; ");
+    Err(io::Error::other(format!("{name}: {said}")).into())
 }
 
 /// Returns the directories in which distributions install versions, the newest first.
@@ -249,7 +345,19 @@ fn fill_requests(site: &Site) -> impl Iterator<Item = Vec<u8>> {
 
 fn prepare_appends(site: &mut Site, cell: &Cell) -> Prepared {
     let Some(postgres) = site.peer("PostgreSQL", Postgres::start) else { return Ok(None) };
-    let (address, server) = (postgres.address, Some(postgres.process.pid()));
+    let to = (postgres.address, Some(postgres.process.pid()));
+    append_to(site, cell, to)
+}
+
+fn prepare_replicated_appends(site: &mut Site, cell: &Cell) -> Prepared {
+    let Some(postgres) = site.peer(REPLICATED, Postgres::start_replicated) else {
+        return Ok(None);
+    };
+    let to = (postgres.address, Some(postgres.process.pid()));
+    append_to(site, cell, to)
+}
+
+fn append_to(site: &Site, cell: &Cell, (address, server): (SocketAddr, Option<u32>)) -> Prepared {
     let talk = |connection: usize| {
         let session = session_of(cell, connection);
         let mut count = unnamed_parse_message(COUNT);

@@ -164,7 +164,7 @@ async fn append(site: &Site, conversations: &[Vec<Bytes>]) -> Outcome {
     let local =
         Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     let keys = engine::keys(conversations.len());
-    engine::create(&local, &keys).await.map_err(io::Error::other)?;
+    engine::create(&*local, &keys).await.map_err(io::Error::other)?;
     for (key, messages) in keys.iter().zip(conversations) {
         for part in messages.chunks(BATCH) {
             let event =

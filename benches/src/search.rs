@@ -184,7 +184,7 @@ async fn fill_events(site: &Site, events: usize) -> Outcome<u64> {
     let local =
         Arc::new(LocalStore::open_local(&env, StoreOptions::default()).map_err(io::Error::other)?);
     let keys = engine::keys(events.div_ceil(OF_SESSION));
-    engine::create(&local, &keys).await.map_err(io::Error::other)?;
+    engine::create(&*local, &keys).await.map_err(io::Error::other)?;
     let kind = EventType::new("user.message").map_err(io::Error::other)?;
     let (mut numbers, mut left, mut bytes) = (Numbers::from(7), events, 0);
     for key in keys.iter() {

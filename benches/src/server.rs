@@ -116,6 +116,12 @@ impl Server {
         )
     }
 
+    /// Starts a node of the store in a database.
+    pub(super) fn node(site: &Site, data_dir: &Path, store: &str) -> Outcome<Self> {
+        let arguments = [OsStr::new("--store"), OsStr::new(store)];
+        Self::start_with(site, data_dir, &arguments, &[])
+    }
+
     fn start_with(
         site: &Site,
         data_dir: &Path,

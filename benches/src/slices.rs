@@ -57,7 +57,7 @@ fn prepare(site: &mut Site, cell: &Cell, warm_bytes_max: usize) -> Prepared {
     let key = site.runtime.block_on(async {
         let local = Arc::new(open()?);
         let keys = engine::keys(1);
-        engine::create(&local, &keys).await.map_err(io::Error::other)?;
+        engine::create(&*local, &keys).await.map_err(io::Error::other)?;
         let key = keys.first().cloned().ok_or_else(|| io::Error::other("no session"))?;
         engine::fill(&local, &key, &mut site.samples.clone(), events, true).await?;
         local.close().await;

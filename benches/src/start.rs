@@ -92,7 +92,7 @@ async fn leave_crashed_store(site: &Site, sessions: usize) -> Outcome {
     let keys = engine::keys(sessions);
     let Some(first) = keys.first() else { return Ok(()) };
     if local.info(first).await.is_err() {
-        engine::create(&local, &keys).await.map_err(io::Error::other)?;
+        engine::create(&*local, &keys).await.map_err(io::Error::other)?;
         let events = site.settings.start_bytes.div_ceil(EVENT_BYTES as u64 * sessions as u64);
         let mut left = usize::try_from(events).unwrap_or_default();
         while left > 0 {

@@ -74,6 +74,22 @@ pub(super) const TARGETS: &[Target] = &[
     value_max_target("P13", "fair.search.ratio", 5.0),
     shown_target("P13", "fair.view.ratio", &[]),
     shown_target("P13", "fair.nothing.ratio", &[]),
+    cost("D1c", "nodes.append.64", &["postgres.append.64"], 0.334),
+    cost("D1c", "nodes.append.64.ids", &["postgres.append.64"], 0.334),
+    times_min_target("D1", "nodes.append.64", &["postgres.append.64"], 3.0),
+    shown_target("D1", "nodes.append.64.ids", &["postgres.append.64"]),
+    shown_target("D1", "nodes.http.64", &["postgres.append.64"]),
+    times_min_target("D2", "nodes.replicated.64", &["postgres.replicated.64"], 2.5),
+    times_min_target("D3", "nodes.append.64.sessions", &["postgres.append.64"], 2.5),
+    times_min_target("D4", "nodes.append.1", &["postgres.append.1"], 0.667),
+    shown_target("D4", "nodes.http.1", &["postgres.append.1"]),
+    times_min_target("D5", "nodes.slice.1", &["postgres.slice.1"], 0.667),
+    shown_target("D5", "nodes.slice.1", &["slice.json.1"]),
+    value_max_target("D6", "nodes.stream.p50", 10.0),
+    value_max_target("D6", "nodes.stream.p99", 50.0),
+    value_max_target("D7", "nodes.shared.p99", 50.0),
+    value_max_target("D8", "nodes.statements", 1.12),
+    shown_target("D9", "nodes.memory", &[]),
 ];
 
 const fn times_min_target(

@@ -100,6 +100,29 @@ fn every_row_has_its_figures_and_keeps_every_acknowledged_event() {
     }
 }
 
+/// A primary, a standby and two nodes are started, if PostgreSQL is installed.
+#[test]
+fn the_rows_of_nodes_keep_every_acknowledged_event_or_say_why_there_are_none() {
+    let report = run_bench(&["nodes", "postgres.append.64", "postgres.replicated.64"]);
+    let rows = report["rows"].as_array().unwrap();
+    if rows.is_empty() {
+        let notes = report["notes"].to_string();
+        assert!(notes.contains("PostgreSQL was not compared"), "{notes}");
+        return;
+    }
+    for row in rows {
+        assert!(row["median"].as_f64().unwrap() > 0.0, "{row}");
+        if row["id"].as_str().unwrap().contains("slice") || row["acknowledged"].is_null() {
+            continue;
+        }
+        assert!(row["acknowledged"].as_u64().unwrap() > 0, "{row}");
+        assert_eq!(row["acknowledged"], row["kept"], "{row}");
+    }
+    let targets = report["targets"].as_array().unwrap();
+    let ids: BTreeSet<&str> = targets.iter().map(|t| t["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, BTreeSet::from(["D1", "D1c", "D2", "D3", "D6", "D7", "D8", "D9"]));
+}
+
 #[test]
 fn deferred_work_is_reported_separately_and_lasting_rounds_defer_none() {
     let report = run_bench(&["engine", "http.append.json.1", "floor.append.1"]);

@@ -10,7 +10,7 @@ use super::{
     config::{Config, Database},
     connect,
     failure::Outcome,
-    pause,
+    open, pause,
     screen::{Screen, Tone, format_size, one_line},
     sessions,
     values::Environment,
@@ -67,11 +67,19 @@ impl StoreStatus {
         let owner = runtime.block_on(client.fetch_owner_report());
         let mut unknown = Vec::new();
         let mut hooks = BTreeMap::new();
-        let sessions = match exists || !here {
-            true if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) => {
+        // An owner would make the schema of a store.
+        let missing = match here && starts && config.database.is_some() {
+            true => open::check_is_store(config).err(),
+            false => None,
+        };
+        let sessions = match (missing, exists || !here) {
+            (Some(problem), _) => Err(problem.to_string()),
+            (None, true)
+                if here && !starts && matches!(owner, Err(ClientError::Unreachable { .. })) =>
+            {
                 Err("no owner runs; `sessionlog sessions` starts one and lists them".to_owned())
             }
-            true => {
+            (None, true) => {
                 let counted = runtime.block_on(count_sessions(&client, &mut unknown));
                 let counted = counted.map_err(|failure| failure.to_string());
                 counted.map(|(count, newest, latest)| {
@@ -79,7 +87,7 @@ impl StoreStatus {
                     (count, newest)
                 })
             }
-            false => Ok((0, None)),
+            (None, false) => Ok((0, None)),
         };
         let keys = match &config.database {
             Some(database) if here => Some(read_database_keys(config, database, &runtime)),

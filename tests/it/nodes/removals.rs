@@ -3,6 +3,7 @@
 //! must not rest on how long a node is away.
 
 use rustix::process::Signal;
+use serde_json::json;
 
 use crate::{
     program::{Place, Ran, Server as Program, eventually, signal},
@@ -121,8 +122,10 @@ fn a_node_that_is_cut_off_serves_nothing_that_was_erased_meanwhile() {
     relay.set_silent(true);
     erasing.at_a(&["erase", "s", "--yes"]).ok();
     assert_eq!(erasing.live_nodes(), 1, "the erasure waited for the node while it was alive");
-    for asked in [&["search", "quokka", "--json"][..], &["view", "s"], &["events", "s"]] {
-        let ran = erasing.at_b(asked);
+    let found = erasing.at_b(&["search", "quokka", "--json"]).json();
+    assert_eq!((&found["hits"], &found["complete"]["is_complete"]), (&json!([]), &json!(false)));
+    for asked in [["view", "s"], ["events", "s"]] {
+        let ran = erasing.at_b(&asked);
         assert_ne!(ran.code, 0, "{asked:?}: {ran:?}");
         assert!(!ran.out.contains(CANARY) && !ran.err.contains(CANARY), "{asked:?}: {ran:?}");
     }
