@@ -325,6 +325,18 @@ async fn a_derived_file_of_a_node_is_gone_when_another_node_has_erased_its_event
     };
     let withdrawn = tokio::time::timeout(Duration::from_secs(120), withdrawn).await;
     withdrawn.expect("results from an erased event are void");
+    // The node reports, and the one that erases asks it many times: neither may call it cleared.
+    let seen = Arc::new(AtomicU64::new(0));
+    let reports = Arc::clone(&seen);
+    nodes.base.set_troubles(move |kind| {
+        reports.fetch_add(u64::from(kind == "beat"), Ordering::Relaxed);
+        None
+    });
+    nodes.b.confirm_removals(0);
+    while seen.load(Ordering::Relaxed) < 20 && !erasing.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    nodes.base.clear_troubles();
     assert!(!erasing.is_finished(), "it waits for who reads the file");
     drop(open);
     erasing.await.unwrap().unwrap();
