@@ -32,7 +32,7 @@ impl Apart {
         let clocked = |ahead: Duration, seed| {
             let clock = Arc::new(ManualClock::default());
             clock.advance(ahead);
-            let options = RemoteOptions { lifetimes: Lifetimes::default(), required: None };
+            let options = RemoteOptions::default();
             let entropy = Arc::new(SeededEntropy::new(seed));
             let opened = RemoteStore::open_memory(&base, clock.clone(), entropy, options);
             let node = opened.now_or_never().expect("memory replies at once").unwrap();
