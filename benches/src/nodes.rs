@@ -297,8 +297,8 @@ async fn share(site: &Site, nodes: [Manner; 2]) -> io::Result<Vec<Duration>> {
     Ok(all)
 }
 
-/// Returns the number of statements for each 32 appends of 64 writers in this process: frames of one
-/// statement have the same transaction.
+/// Returns the number of statements for each 32 appends of 64 writers in this process: frames that
+/// one statement stored have the same transaction.
 fn count_statements(site: &mut Site) -> Outcome<f64> {
     const CELL: Cell = append("nodes.statements", "", SHARED, prepare_own);
     let Some(mut load) = prepare_own(site, &CELL)? else { return Ok(0.0) };

@@ -74,10 +74,8 @@ async fn a_pooler_of_transactions_is_refused_with_the_setting_to_change() {
         let schema = format!("pooled_by_{mode}");
         let opened = open(&pooler.address_of(&schema), <_>::default()).await;
         let Err(refused) = opened else { panic!("{mode} was accepted") };
-        assert!(
-            matches!(&refused, StoreError::ReadOnly { reason } if reason.contains("pool_mode = session")),
-            "{mode}: {refused}"
-        );
+        let StoreError::ReadOnly { reason } = &refused else { panic!("{mode}: {refused}") };
+        assert!(reason.contains("pool_mode = session"), "{mode}: {reason}");
         let made = server.run(&format!("SELECT to_regclass('{schema}.store') IS NULL"));
         assert_eq!(made, "t", "{mode}: nothing was made");
     }

@@ -1,6 +1,6 @@
-//! An erasure while the other node cannot let go: frozen, cut off from the database, or stopped. The
-//! real program; a node that was away serves nothing of what was erased, and has it in no file. It
-//! must not rest on how long a node is away.
+//! An erasure while the other node cannot let go: frozen, cut off from the database, or stopped.
+//! The real program; a node that was away serves nothing of what was erased, and has it in no file.
+//! It must not rest on how long a node is away.
 
 use rustix::process::Signal;
 use serde_json::json;

@@ -29,8 +29,8 @@ pub async fn open(address: &str, options: RemoteOptions) -> Result<RemoteStore, 
 /// What a writer acknowledged: its session, with position and body of each event.
 type Acknowledged = (&'static str, Vec<(u64, String)>);
 
-/// Nine writers at two nodes append to three sessions, with ids of their own, each event until it is
-/// acknowledged.
+/// Nine writers at two nodes append to three sessions, with ids of their own, each event until it
+/// is acknowledged.
 async fn write_surely(nodes: [&Arc<dyn Store>; 2]) -> Vec<Acknowledged> {
     let mut writers = Vec::new();
     for writer in 0..9 {

@@ -217,9 +217,7 @@ impl Connector {
             _ => Ok(true),
         }
     }
-}
 
-impl Connector {
     /// Checks that two connections are to one process of the server each, before and after
     /// transactions at the same time: a pooler may give a connection another one after each.
     async fn check_pooling(&self, one: &Client) -> Result<(), BaseError> {

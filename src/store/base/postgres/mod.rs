@@ -242,14 +242,12 @@ pub async fn check_has_store(url: &PostgresUrl) -> StoreResult<()> {
 
 async fn find_store(url: &PostgresUrl) -> StoreResult<Arc<Connector>> {
     let connector = Arc::new(Connector::new(url).map_err(store_error)?);
-    if !connector.prepare_schema(false).await.map_err(store_error)? {
-        let reason = format!(
-            "it has no schema \"{}\" yet: `serve` makes it, and a command that writes",
-            connector.schema
-        );
-        return Err(StoreError::ReadOnly { reason });
+    if connector.prepare_schema(false).await.map_err(store_error)? {
+        return Ok(connector);
     }
-    Ok(connector)
+    let schema = &connector.schema;
+    let reason = format!("it has no schema \"{schema}\" yet; `serve` makes it");
+    Err(StoreError::ReadOnly { reason })
 }
 
 /// Examines a database; changes nothing.

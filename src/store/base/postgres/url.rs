@@ -182,38 +182,17 @@ impl PostgresUrl {
 /// Returns the password of the first line that matches host, port, database and user.
 fn find_password(text: &str, place: [&str; 4]) -> Option<String> {
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| {
-        let mut rest = line;
-        for value in place {
-            let (field, after) = split_field(rest);
-            let field_is_any = rest.starts_with("*:");
-            rest = after.filter(|_| field_is_any || field == value)?;
+        let (mut fields, mut field, mut letters) = (Vec::new(), String::new(), line.chars());
+        while let Some(letter) = letters.next() {
+            match letter {
+                ':' if fields.len() < place.len() => fields.push(std::mem::take(&mut field)),
+                '\\' => field.extend(letters.next()),
+                letter => field.push(letter),
+            }
         }
-        Some(unescape(rest))
+        let matches = fields.iter().zip(place).all(|(field, value)| field == "*" || field == value);
+        (matches && fields.len() == place.len()).then_some(field)
     })
-}
-
-/// Returns the first field of a line without its escapes, and what follows its colon.
-fn split_field(line: &str) -> (String, Option<&str>) {
-    let mut escaped = false;
-    let colon = line.find(|letter: char| {
-        let ends = letter == ':' && !escaped;
-        escaped = letter == '\\' && !escaped;
-        ends
-    });
-    match colon.and_then(|at| line.split_at_checked(at)) {
-        Some((field, rest)) => (unescape(field), rest.strip_prefix(':')),
-        None => (unescape(line), None),
-    }
-}
-
-/// Removes backslashes that escape what follows them.
-fn unescape(text: &str) -> String {
-    let mut letters = text.chars();
-    let one = || match letters.next()? {
-        '\\' => letters.next().or(Some('\\')),
-        letter => Some(letter),
-    };
-    std::iter::from_fn(one).collect()
 }
 
 /// Options after the `?` of an address.
@@ -401,41 +380,28 @@ mod tests {
         }
     }
 
-    /// Returns the password that a connection to each host of an address uses.
-    fn passwords_of(address: &str, file: &str) -> Vec<Option<String>> {
-        let url = PostgresUrl::parse(address).unwrap().with_password_file(file);
-        let password = |host: &tokio_postgres::Config| {
-            host.get_password().map(|password| String::from_utf8(password.to_vec()).unwrap())
-        };
-        url.hosts().iter().map(password).collect()
-    }
-
     #[test]
-    fn a_password_is_found_in_the_first_line_that_matches() {
+    fn each_host_has_the_password_of_the_first_line_that_matches() {
         let text = "# db:*:*:ada:no\ndb:5432:other:ada:no\n*:*:logs:ada:a:b\n*:*:*:*:c";
         for (address, file, expected) in [
-            ("postgres://ada@db/logs", text, Some("a:b")),
-            ("postgres://ada@db/logs", "db:1:*:*:x", None),
-            ("postgres://ada@db/logs", "db:5432:logs:ada", None),
-            // Escapes, in a field and in the password.
-            ("postgres://ada@db/a:b", r"db:*:a\:b:ada:one\:two\\", Some(r"one:two\")),
-            ("postgres://ada%5Cx@db/logs", r"*:*:*:ada\\x:y", Some("y")),
-            ("postgres://ada@[::1]:6000/logs", r"\:\:1:6000:logs:ada:six", Some("six")),
-            ("postgres://%2A@db/logs", r"*:*:*:\*:star", Some("star")),
-            ("postgres://ada@db/logs", r"*:*:*:\*:star", None),
-            // A directory of sockets by its name, the usual one as this machine.
-            ("postgres://ada@/logs?host=/run/x", "/run/x:*:*:*:socket", Some("socket")),
-            ("postgres://ada@/logs?host=/run/postgresql", "localhost:*:*:*:usual", Some("usual")),
-            ("postgres://ada@/logs?host=/run/x", "localhost:*:*:*:usual", None),
+            ("postgres://ada@db/logs", text, &[Some("a:b")][..]),
+            ("postgres://ada@db/logs", "db:1:*:*:x\ndb:5432:logs:ada", &[None]),
+            ("postgres://ada@db/a:b", r"db:*:a\:b:ada:one\:two\\", &[Some(r"one:two\")]),
+            ("postgres://ada%5Cx@db/logs", r"*:*:*:ada\\x:y", &[Some("y")]),
+            ("postgres://ada@[::1]:6000/logs", r"\:\:1:6000:logs:ada:six", &[Some("six")]),
+            ("postgres://ada@/logs?host=/run/x", "/run/x:*:*:*:a\nlocalhost:*:*:*:b", &[Some("a")]),
+            ("postgres://ada@/logs?host=/tmp", "/run/x:*:*:*:a\nlocalhost:*:*:*:b", &[Some("b")]),
+            (
+                "postgres://ada@db1,db2:6000,db3/logs",
+                "db1:*:logs:ada:one\ndb2:6000:logs:ada:two\n",
+                &[Some("one"), Some("two"), None],
+            ),
         ] {
-            assert_eq!(passwords_of(address, file), [expected.map(str::to_owned)], "{file}");
+            let url = PostgresUrl::parse(address).unwrap().with_password_file(file);
+            let hosts = url.hosts();
+            let found: Vec<_> = hosts.iter().map(tokio_postgres::Config::get_password).collect();
+            let expected: Vec<_> = expected.iter().map(|one| one.map(str::as_bytes)).collect();
+            assert_eq!(found, expected, "{file}");
         }
-    }
-
-    #[test]
-    fn each_host_has_the_password_of_its_line() {
-        let file = "db1:*:logs:ada:one\ndb2:6000:logs:ada:two\n";
-        let found = passwords_of("postgres://ada@db1,db2:6000,db3/logs", file);
-        assert_eq!(found, [Some("one".to_owned()), Some("two".to_owned()), None]);
     }
 }
