@@ -46,7 +46,7 @@ const REPLACED: [&str; 14] = [
 ];
 
 /// File names that identify a directory as a store, or as the remains of one.
-const STORE_FILES: [&str; 4] = ["STORE", "journal", "segments", "owner.sock"];
+const STORE_FILES: [&str; 5] = ["STORE", "MIGRATING", "journal", "segments", "owner.sock"];
 
 /// Creates a client for the configured store.
 pub(super) fn create_client(config: &Config, environment: &Environment) -> Outcome<Client> {

@@ -31,6 +31,7 @@ mod layers;
 mod logging;
 mod mcp;
 mod memory;
+mod migrate;
 mod names;
 mod open;
 mod page;
@@ -242,6 +243,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         Verb::Man(wanted) => return reference::print_manual(wanted.verb.as_deref(), screen),
         Verb::Inspect(wanted) => return inspect::run(&wanted.path, screen),
         Verb::Hook => return hook::run(&common, environment, screen),
+        Verb::Migrate(wanted) => return migrate::run(&common, environment, wanted, screen),
         _ => {}
     }
     if let Verb::Serve(serve) = &verb {
@@ -386,6 +388,7 @@ async fn run_client_verb(
         | Verb::Inspect(_)
         | Verb::Install(_)
         | Verb::Man(_)
+        | Verb::Migrate(_)
         | Verb::Pause(_)
         | Verb::Serve(_)
         | Verb::Status

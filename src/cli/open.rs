@@ -61,43 +61,53 @@ impl CheckedStore {
             let mode = format!("{:04o}", self.mode);
             warn!(mode, "other users may look into the data directory; take that away: chmod 700");
         }
-        let owner = existing_owner_client(config)?;
-        // Retries only if another process owns the directory; opening itself may take long.
-        let mut give_up = None;
-        loop {
-            let opened = match &config.database {
-                Some(database) => match self.lock_directory() {
-                    Ok(()) => return self.open_node(database, config.store.lifetimes).await,
-                    Err(error) => Err(error),
-                },
-                None => {
-                    let (env, options) = (self.env.clone(), config.store);
-                    let open = move || LocalStore::open(&env, options);
-                    let opened = tokio::task::spawn_blocking(open).await;
-                    opened.map_err(io::Error::other)?.map(|store| store as Arc<dyn Store>)
-                }
-            };
-            match opened {
-                Ok(store) => return Ok(store),
-                Err(OpenError::Owned) if on_demand => return Err(CliError::Silent(1)),
-                Err(OpenError::Owned) => {}
-                Err(error) => return Err(open_failure(config, &error)),
+        take_over(config, on_demand, async || match &config.database {
+            Some(database) => match self.lock_directory() {
+                Ok(()) => self.open_node(database, config.store.lifetimes).await.map(Ok),
+                Err(error) => Ok(Err(error)),
+            },
+            None => {
+                let (env, options) = (self.env.clone(), config.store);
+                let open = move || LocalStore::open(&env, options);
+                let opened = tokio::task::spawn_blocking(open).await;
+                Ok(opened.map_err(io::Error::other)?.map(|store| store as Arc<dyn Store>))
             }
-            let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
-            match owner.fetch_owner_report().await {
-                Ok(report) if !report.on_demand => {
-                    return Err(already_owned_failure(config, Some(report.pid)));
-                }
-                // The owner may have ended meanwhile; the next attempt shows it.
-                Ok(_) => drop(owner.step_down().await),
-                Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
-                Err(_) => {}
+        })
+        .await
+    }
+}
+
+/// Opens what needs the lock of a data directory, if need be after an owner started on demand has
+/// left.
+pub(super) async fn take_over<T>(
+    config: &Config,
+    on_demand: bool,
+    mut open: impl AsyncFnMut() -> Outcome<Result<T, OpenError>>,
+) -> Outcome<T> {
+    let owner = existing_owner_client(config)?;
+    // Retries only if another process owns the directory; opening itself may take long.
+    let mut give_up = None;
+    loop {
+        match open().await? {
+            Ok(opened) => return Ok(opened),
+            Err(OpenError::Owned) if on_demand => return Err(CliError::Silent(1)),
+            Err(OpenError::Owned) => {}
+            Err(error) => return Err(open_failure(config, &error)),
+        }
+        let give_up = give_up.get_or_insert_with(|| Box::pin(tokio::time::sleep(TAKE_OVER)));
+        match owner.fetch_owner_report().await {
+            Ok(report) if !report.on_demand => {
+                return Err(already_owned_failure(config, Some(report.pid)));
             }
-            tokio::select! {
-                biased;
-                () = give_up => return Err(already_owned_failure(config, None)),
-                () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
-            }
+            // The owner may have ended meanwhile; the next attempt shows it.
+            Ok(_) => drop(owner.step_down().await),
+            Err(silent @ ClientError::OwnerSilent { .. }) => return Err(silent.into()),
+            Err(_) => {}
+        }
+        tokio::select! {
+            biased;
+            () = give_up => return Err(already_owned_failure(config, None)),
+            () = tokio::time::sleep(TAKE_OVER_PAUSE) => {}
         }
     }
 }
@@ -237,6 +247,18 @@ fn open_failure(config: &Config, error: &OpenError) -> CliError {
             "bring it back into another directory: `sessionlog backup restore DIR --data-dir OTHER`",
         ),
         OpenError::Unfinished => connect::unfinished_restore_failure(config),
+        OpenError::Migrating => CliError::invalid_request(
+            format!("data directory {data_dir}: {error}"),
+            "finish it: run the same `sessionlog migrate` again",
+        ),
+        OpenError::Moved { place } => CliError::refusal(
+            "store_read_only",
+            format!("data directory {data_dir}: {error}"),
+            format!(
+                "use {place}, with --store or --data-dir; if the copy there is not used, remove the \
+                 file MOVED from the directory"
+            ),
+        ),
         OpenError::Damaged { .. } => CliError::Damaged(format!(
             "data directory {data_dir}: {error}; nothing was changed: keep a copy, then see \
              docs/operations.md"

@@ -13,7 +13,7 @@ use super::{
 
 /// The parts of the embedded engine, files and directories of `src/store/local`, bottom to top: a
 /// file uses files of its own part and of those before it.
-const PARTS: [&str; 19] = [
+const PARTS: [&str; 20] = [
     "options",
     "layout",
     "wait",
@@ -33,6 +33,7 @@ const PARTS: [&str; 19] = [
     "open",
     "engine",
     "vault",
+    "migrate",
 ];
 
 /// Uses of a part of the embedded engine by one before it.

@@ -38,8 +38,8 @@ pub(super) use self::{
         ShowArgs, TagArgs, WhyArgs,
     },
     stores::{
-        AuditArgs, BackupArgs, BackupVerb, InspectArgs, KeysArgs, KeysVerb, NewTokenArgs,
-        RepairArgs, TokensArgs, TokensVerb, VerifyArgs,
+        AuditArgs, BackupArgs, BackupVerb, InspectArgs, KeysArgs, KeysVerb, MigrateArgs,
+        NewTokenArgs, RepairArgs, TokensArgs, TokensVerb, VerifyArgs,
     },
     values::{SortOrder, name_of},
     views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowArgs, WindowFormat},
@@ -203,6 +203,8 @@ unless they were edited since: then our entries alone are removed. What was reco
     Keys(KeysArgs),
     /// Back up the store while it is in use, or restore a backup
     Backup(BackupArgs),
+    /// Move the store to another data directory or database
+    Migrate(MigrateArgs),
     /// Read every session and check its checksums and hash chain
     Verify(VerifyArgs),
     /// Show permanent damage; with --accept-loss, continue without it

@@ -129,6 +129,35 @@ pub(crate) struct BackupRestoreArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  sessionlog migrate --from ~/.local/share/sessionlog --to postgres://sessionlog@db.example.org/logs
+  sessionlog migrate --from postgres://sessionlog@db.example.org/logs --to ./logs --keep
+Every process that serves one of the two places must be stopped. A run that was interrupted is
+continued by the same command; after the last step it changes nothing. Exit code 3: sessions of the
+source are damaged. See docs/beyond-one-machine.md.")]
+pub(crate) struct MigrateArgs {
+    /// Data directory or address of the database that the store is in
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) from: String,
+    /// New or empty data directory, or address of a database, to copy it to
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) to: String,
+    /// Leave the source writable; by default it refuses requests and names the new place
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Leave out damaged sessions, and forks that continue them, and list them
+    #[arg(long)]
+    pub(crate) allow_damaged: bool,
+    /// Store in plaintext what the source has encrypted
+    #[arg(long)]
+    pub(crate) decrypt: bool,
+    /// Read everything and report; change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   sessionlog verify                                every session
   sessionlog verify trip --expect-head 57:9d2a…    also check that nothing was rolled back
 A receipt is the `receipt` of an append's answer, or of `sessionlog show S --json`. Keep the newest

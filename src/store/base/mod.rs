@@ -10,7 +10,7 @@ pub(super) mod postgres;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, future::BoxFuture};
 use tokio::sync::broadcast;
 
 use super::TenantUsage;
@@ -343,6 +343,51 @@ pub(crate) struct BaseStatus {
     pub(crate) others: Vec<String>,
     /// The durability of a commit.
     pub(crate) durability: Durability,
+    /// Random id of the store.
+    pub(crate) store: Hash16,
+    /// Reason why no node may write to it: a migration.
+    pub(crate) closed: Option<String>,
+}
+
+/// State of a base for a migration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MigrationStatus {
+    /// Id of the store, which a migrated store keeps.
+    pub(crate) store: Hash16,
+    pub(crate) counted: Timestamp,
+    /// True while a store is being copied into it.
+    pub(crate) is_target: bool,
+    /// Place that the store was moved to.
+    pub(crate) moved_to: Option<String>,
+    /// Number of live nodes.
+    pub(crate) nodes: u64,
+    pub(crate) has_sessions: bool,
+}
+
+/// Part of a session that is copied into a base. Its row is stored with the last part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CopiedPart {
+    pub(crate) row: SessionRow,
+    pub(crate) frames: Vec<NewFrame>,
+    pub(crate) names: Vec<(Hash16, KnownName)>,
+    /// Name of its creation, in the last part.
+    pub(crate) key: Option<(Hash16, KnownName)>,
+    pub(crate) is_last: bool,
+}
+
+/// Step of a migration. All but the last one need a base that is a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum MigrationStep {
+    /// Makes a base without sessions and live nodes the target of the store with that id.
+    Begin(Hash16),
+    /// Stores parts of sessions; storing one again changes nothing.
+    Copy(Vec<CopiedPart>),
+    /// Deletes a session with its frames and names.
+    Remove { name: Hash16, uid: Hash16 },
+    /// Deletes frames and names without a session, and lets nodes serve the store.
+    Finish { counted: Timestamp },
+    /// Keeps nodes from serving the store, which was moved to that place.
+    MarkMoved(String),
 }
 
 /// Durability of an acknowledged write to a base.
@@ -428,6 +473,16 @@ pub(crate) trait Base: Send + Sync {
 
     /// Reports that a node is alive.
     fn beat(&self, beat: Heartbeat) -> BaseFuture<'_, BaseStatus>;
+
+    /// Returns the state of the base for a migration.
+    fn migration_status(&self) -> BaseFuture<'_, MigrationStatus> {
+        async { Err(BaseError::Failed("it is not migrated".to_owned())) }.boxed()
+    }
+
+    /// Runs a step of a migration; returns false if the base is not in the state for it.
+    fn migrate(&self, step: MigrationStep) -> BaseFuture<'_, bool> {
+        async move { Err(BaseError::Failed(format!("it is not migrated: {step:?}"))) }.boxed()
+    }
 
     /// Tells other nodes that sessions changed. It may be lost.
     fn hint(&self, moved: Vec<Hash16>);

@@ -75,6 +75,12 @@ impl LocalStore {
             .map_or(Ok(()), |store| EngineKeys::open(env, &store).map(drop))
     }
 
+    /// Returns true if a directory has a store in plaintext.
+    #[must_use]
+    pub fn is_plaintext(env: &Env) -> bool {
+        matches!(layout::read_store_file(env), Ok(Some(store)) if store.keys.is_none())
+    }
+
     /// Opens like [`Self::open`], but returns the engine itself, for tests that flush explicitly.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::io;
 
+use bytes::Bytes;
+
 use super::options::OpenError;
 use crate::{
     env::{Env, File, is_unreadable},
@@ -14,6 +16,10 @@ pub(super) const STORE: &str = "STORE";
 pub(super) const BACKUP: &str = "BACKUP";
 /// Name of the file that marks a directory during a restore: it is not a store yet.
 pub(super) const RESTORING: &str = "RESTORING";
+/// Name of the file `STORE` of a directory that a store is being copied into.
+pub(super) const MIGRATING: &str = "MIGRATING";
+/// Name of the file with the place that the store of a directory was moved to.
+pub(super) const MOVED: &str = "MOVED";
 pub(super) const JOURNAL: &str = "journal";
 pub(super) const SETTLED: &str = "settled";
 pub(super) const SEGMENTS: &str = "segments";
@@ -47,16 +53,19 @@ pub(super) fn open_error(what: impl Into<String>) -> impl FnOnce(io::Error) -> O
     move |source| OpenError::Io { doing, source }
 }
 
+/// Reads a short file, if it exists.
+pub(super) fn read_small(env: &Env, name: &str) -> Result<Option<Bytes>, OpenError> {
+    let file = match env.storage.open_read(name) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(open_error(format!("opening {name}")))?,
+    };
+    let damaged = |error| OpenError::Damaged { what: format!("{name}: {error}") };
+    journal::read(&*file, 0, 4096).map(Some).map_err(damaged)
+}
+
 /// Reads `STORE`, if it exists.
 pub(super) fn read_store_file(env: &Env) -> Result<Option<StoreFile>, OpenError> {
-    let file = match env.storage.open_read(STORE) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file.map_err(open_error("opening STORE"))?,
-    };
-    let bytes = match journal::read(&*file, 0, 4096) {
-        Ok(bytes) => bytes,
-        Err(error) => return Err(OpenError::Damaged { what: format!("STORE: {error}") }),
-    };
+    let Some(bytes) = read_small(env, STORE)? else { return Ok(None) };
     StoreFile::decode(&bytes).map(Some).map_err(|fault| match fault {
         Fault::Unknown { value, .. } if value > FORMAT => {
             OpenError::Newer { found: value, supported: FORMAT }

@@ -5,8 +5,8 @@ use std::io;
 use super::{
     keys,
     layout::{
-        BACKUP, DERIVED, JOURNAL, QUARANTINE, RESTORING, SEGMENTS, SETTLED, STORE, open_error,
-        read_store_file, replace, settled_path,
+        BACKUP, DERIVED, JOURNAL, MIGRATING, MOVED, QUARANTINE, RESTORING, SEGMENTS, SETTLED,
+        STORE, open_error, read_small, read_store_file, replace, settled_path,
     },
     options::OpenError,
 };
@@ -23,17 +23,24 @@ use crate::{
 pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> {
     let storage = &env.storage;
     let names = storage.list("").map_err(open_error("listing the data directory"))?;
-    if names.iter().any(|entry| entry.name == BACKUP) {
+    let has = |name: &str| names.iter().any(|entry| entry.name == name);
+    if has(BACKUP) {
         return Err(OpenError::Backup);
     }
-    if names.iter().any(|entry| entry.name == RESTORING) {
+    if has(RESTORING) {
         return Err(OpenError::Unfinished);
     }
-    let derived = names.iter().any(|entry| entry.name == DERIVED);
-    if !names.iter().any(|entry| entry.name == STORE) {
+    if has(MIGRATING) {
+        return Err(OpenError::Migrating);
+    }
+    if let Some(place) = read_small(env, MOVED)? {
+        return Err(OpenError::Moved { place: String::from_utf8_lossy(&place).trim().to_owned() });
+    }
+    let derived = has(DERIVED);
+    if !has(STORE) {
         // STORE is durable before any of these directories has an entry.
         for directory in [JOURNAL, SEGMENTS] {
-            let there = names.iter().any(|entry| entry.name == directory);
+            let there = has(directory);
             let listed =
                 || storage.list(directory).map_err(open_error(format!("listing {directory}/")));
             if there && !listed()?.is_empty() {
@@ -48,11 +55,17 @@ pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> 
     Ok((store, derived))
 }
 
-/// Creates directories and both settled files, then `STORE`: until its rename is durable the store
-/// does not exist, and the next start creates it again.
+/// Creates the files of a store, then `STORE`: until its rename is durable the store does not exist,
+/// and the next start creates it again.
 fn create_store(env: &Env) -> io::Result<StoreFile> {
-    let storage = &env.storage;
-    let (id, created_at) = (env.random(), env.clock.now().0);
+    let store = create_files(env, env.random())?;
+    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
+    Ok(store)
+}
+
+/// Creates directories, the files of keys and both settled files, durably.
+pub(super) fn create_files(env: &Env, id: [u8; 16]) -> io::Result<StoreFile> {
+    let (storage, created_at) = (&env.storage, env.clock.now().0);
     for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
         storage.create_dir(directory)?;
     }
@@ -80,7 +93,6 @@ fn create_store(env: &Env) -> io::Result<StoreFile> {
     }
     // STORE must not be durable before them: names reach the device in any order.
     storage.sync_dir("")?;
-    replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
     Ok(store)
 }
 

@@ -66,6 +66,15 @@ pub enum OpenError {
     /// A restore into it was interrupted: it is not a store yet.
     #[error("a backup was being restored into it, and that was interrupted")]
     Unfinished,
+    /// A store is being copied into it: it is not a store yet.
+    #[error("a store is being copied into it, and that is not finished")]
+    Migrating,
+    /// Its store was moved.
+    #[error("its store was moved to {place}")]
+    Moved {
+        /// The new place: a directory, or the address of a database.
+        place: String,
+    },
     /// `STORE` exists, but no whole generation of `settled/`, or a needed journal file is missing.
     #[error("the data directory is damaged: {what}")]
     Damaged {

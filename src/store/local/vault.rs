@@ -95,7 +95,7 @@ pub fn is_vacant(env: &Env) -> io::Result<bool> {
 }
 
 /// Returns true if a file of a directory, or of one below it, satisfies the predicate.
-fn has_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
+pub(super) fn has_file(env: &Env, is_one: &mut dyn FnMut(&str) -> bool) -> io::Result<bool> {
     let mut directories = vec![String::new()];
     while let Some(directory) = directories.pop() {
         for entry in env.storage.list(&directory)? {
@@ -220,7 +220,7 @@ impl BackupWriter {
 }
 
 /// Disables background work in the options.
-fn without_background(options: StoreOptions) -> StoreOptions {
+pub(super) fn without_background(options: StoreOptions) -> StoreOptions {
     StoreOptions { scrub_every: Duration::ZERO, background: false, ..options }
 }
 

@@ -71,7 +71,7 @@ impl RemoteStore {
         let accepted = url.accepted_durability();
         let required = Some(options.required.map_or(accepted, |one| one.max(accepted)));
         let options = RemoteOptions { required, ..options };
-        let base = crate::store::base::postgres::PostgresBase::open(url).await;
+        let base = crate::store::base::postgres::PostgresBase::open(url, true).await;
         let base = base.map_err(super::store_error)?;
         Self::open(Arc::new(base), clock, entropy, options).await
     }

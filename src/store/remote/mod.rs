@@ -18,6 +18,7 @@ mod keys;
 mod lane;
 mod lanes;
 mod lives;
+mod migrate;
 mod names;
 mod node;
 mod plan;
@@ -28,6 +29,7 @@ mod sealed;
 mod verify;
 
 pub use engine::RemoteStore;
+pub(crate) use migrate::{BaseSource, BaseTarget};
 pub use node::RemoteOptions;
 
 #[cfg(feature = "tests")]

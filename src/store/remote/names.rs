@@ -153,7 +153,7 @@ impl Node {
 }
 
 /// Returns the milliseconds in an id of the form that the store mints.
-fn minted_millis(id: &EventId) -> Option<i64> {
+pub(super) fn minted_millis(id: &EventId) -> Option<i64> {
     let digits = id.as_str().strip_prefix("evt_").filter(|digits| digits.len() == 32)?;
     let bits = u128::from_str_radix(digits, 16).ok()?;
     let is_version_7 = (bits >> 76) & 0xf == 7;

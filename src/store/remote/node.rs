@@ -195,7 +195,10 @@ impl Node {
             swept_to: Mutex::default(),
         });
         node.beat().await?;
-        node.check_writable()?;
+        if let Err(error) = node.check_writable() {
+            node.close().await;
+            return Err(error);
+        }
         let (weak, stop) = (Arc::downgrade(&node), node.stop.clone());
         tokio::spawn(report(weak.clone(), stop.clone(), Arc::clone(&node.wake)));
         tokio::spawn(follow(weak, stop, Arc::clone(&node.look), hints));
@@ -245,10 +248,14 @@ impl Node {
     /// Checks that the node may write.
     ///
     /// # Errors
-    /// Those of [`Self::check_open`]; [`StoreError::ReadOnly`] below the required durability.
+    /// Those of [`Self::check_open`]; [`StoreError::ReadOnly`] below the required durability, and
+    /// if the store was moved.
     pub(super) fn check_writable(&self) -> StoreResult<()> {
         self.check_open()?;
-        let durability = self.status.lock().last.durability;
+        let BaseStatus { durability, closed, .. } = self.status();
+        if let Some(reason) = closed {
+            return Err(StoreError::ReadOnly { reason });
+        }
         match self.options.required.filter(|required| durability < *required) {
             None => Ok(()),
             Some(required) => Err(StoreError::ReadOnly {

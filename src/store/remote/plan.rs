@@ -208,7 +208,7 @@ impl Plan {
 }
 
 /// Returns the stored name of a batch.
-fn name_of_batch(batch: &KnownBatch, at: Timestamp) -> KnownName {
+pub(super) fn name_of_batch(batch: &KnownBatch, at: Timestamp) -> KnownName {
     KnownName {
         position: Position(batch.first_position),
         events: batch.events,

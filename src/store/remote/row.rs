@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     event::{
-        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
-        Timestamp, UserId, short_hash,
+        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionKey, TenantId, Timestamp,
+        short_hash,
     },
     log::{ChainValue, EndReason, Entry, WorkSummary, keyring::NameKey},
     store::{
@@ -107,7 +107,7 @@ impl Head {
         if row.stage == RowStage::Reclaimed {
             entry.stage.reclaim();
         }
-        let key = key_of(&entry).ok_or_else(|| damage("name"))?;
+        let key = entry.session_key().ok_or_else(|| damage("name"))?;
         let hash = SessionHash::new(&key, Incarnation(entry.incarnation));
         if (session_name(names, &key), uid_of(hash)) != (row.name, row.uid) {
             return Err(damage("name"));
@@ -211,13 +211,6 @@ fn stage_of(entry: &Entry) -> RowStage {
         Some(EndReason::Discarded) => RowStage::Discarded,
         Some(EndReason::Erased { .. }) => RowStage::Erased,
     }
-}
-
-/// Returns the key of an entry; `None` if one of its ids is invalid.
-fn key_of(entry: &Entry) -> Option<SessionKey> {
-    let scope =
-        Scope { tenant: TenantId::new(&entry.tenant).ok()?, user: UserId::new(&entry.user).ok()? };
-    Some(SessionKey { scope, session: SessionId::new(&entry.session).ok()? })
 }
 
 fn damage(what: &str) -> StoreError {

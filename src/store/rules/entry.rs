@@ -4,7 +4,7 @@
 use crate::{
     event::{
         Fence, Incarnation, Lsn, Note, Position, Range, Scope, SessionHash, SessionId, SessionKey,
-        Timestamp, WORKSPACE_MOVED,
+        TenantId, Timestamp, UserId, WORKSPACE_MOVED,
     },
     log::{
         AcceptedLoss, ChainValue, ChangeRecord, Control, CreateRecord, EndReason, Entry,
@@ -238,6 +238,13 @@ impl Entry {
             forked_from: self.lineage.as_ref().and_then(fork_point),
             work: to_work(&self.work),
         }
+    }
+
+    /// Returns the key of the session; `None` if one of its ids is invalid.
+    pub(crate) fn session_key(&self) -> Option<SessionKey> {
+        let (tenant, user) = (TenantId::new(&self.tenant).ok()?, UserId::new(&self.user).ok()?);
+        let session = SessionId::new(&self.session).ok()?;
+        Some(SessionKey { scope: Scope { tenant, user }, session })
     }
 
     /// Returns the session that it is a fork of, and the hash of that one; `None` for another

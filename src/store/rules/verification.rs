@@ -64,15 +64,16 @@ impl ChainWalk {
         let header = frame.header;
         pace::steps(1 + header.length as usize / BYTES_OF_A_STEP);
         let gaps = &mut self.damage.iter().chain(&self.unread);
-        let known = gaps.any(|gap| gap.range.to == header.first_position);
+        let is_known = gaps.any(|gap| gap.range.to == header.first_position);
         let follows = header.first_position == self.position && header.chain == self.chain;
-        if !follows && !known && self.chain != UNKNOWN_CHAIN {
+        let is_lost = self.chain == UNKNOWN_CHAIN;
+        if !follows && !is_known && !is_lost {
             let range = Range::new(self.position.min(header.first_position), header.range().to);
             self.record_damage(range, Fault::Chain.to_string());
         }
         (self.position, self.chain) = (header.first_position, header.chain);
         self.record_chain();
-        if known {
+        if is_known || is_lost {
             // The lost records may include control records.
             self.control_chain = header.control_chain;
         }

@@ -8,6 +8,7 @@
 mod connect;
 mod errors;
 mod hints;
+mod migration;
 mod rows;
 mod sql;
 mod tls;
@@ -35,8 +36,8 @@ use self::{
 };
 use super::{
     Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability, FrameQuery,
-    Hash16, Heartbeat, KnownName, NewRow, ReclaimStep, RowSelection, RowWrite, SessionRow,
-    SlotChange, StoredFrame, WriteOutcome,
+    Hash16, Heartbeat, KnownName, MigrationStatus, MigrationStep, NewRow, ReclaimStep,
+    RowSelection, RowWrite, SessionRow, SlotChange, StoredFrame, WriteOutcome,
 };
 use crate::{
     env::{Clock, MasterKeys},
@@ -71,14 +72,17 @@ pub(crate) struct PostgresBase {
 }
 
 impl PostgresBase {
-    /// Connects, makes the schema if there is none, and checks the durability of commits.
+    /// Connects and checks the durability of commits; makes the schema if there is none and `makes`
+    /// is true.
     ///
     /// # Errors
-    /// Errors of the connection; [`BaseError::ReadOnly`] for a schema of a newer version, and for a
-    /// server that may lose what it commits, unless the URL accepts that.
-    pub(crate) async fn open(url: &PostgresUrl) -> Result<Self, BaseError> {
+    /// Errors of the connection; [`BaseError::ReadOnly`] without a schema, for one of a newer
+    /// version, and for a server that may lose what it commits, unless the URL accepts that.
+    pub(crate) async fn open(url: &PostgresUrl, makes: bool) -> Result<Self, BaseError> {
         let connector = Arc::new(Connector::new(url)?);
-        connector.prepare_schema(true).await?;
+        if !connector.prepare_schema(makes).await? {
+            return Err(BaseError::ReadOnly(no_schema(&connector)));
+        }
         let make = |count: usize, purpose: Purpose| {
             (0..count).map(|_| Connection::new(&connector, purpose)).collect::<Vec<_>>()
         };
@@ -652,9 +656,19 @@ impl Base for PostgresBase {
                 now: Timestamp(row.get("now")),
                 others: others.iter().map(|row| row.get(1)).collect(),
                 durability: durability_of(row),
+                store: row.get::<_, Uuid>("id").into_bytes(),
+                closed: migration::closing_reason(row.get("is_target"), row.get("moved_to")),
             })
         }
         .boxed()
+    }
+
+    fn migration_status(&self) -> BaseFuture<'_, MigrationStatus> {
+        self.read_migration_status().boxed()
+    }
+
+    fn migrate(&self, step: MigrationStep) -> BaseFuture<'_, bool> {
+        self.run_migration_step(step).boxed()
     }
 
     fn hint(&self, moved: Vec<Hash16>) {

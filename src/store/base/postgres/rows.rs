@@ -230,10 +230,16 @@ impl<'a> NameColumns<'a> {
         params
     }
 
-    /// Returns the parameters of a statement about many sessions.
-    pub(super) fn of_many(&self) -> SqlParams<'_> {
+    /// Returns the parameters of many sessions, without names that must not be there.
+    pub(super) fn of_copied(&self) -> SqlParams<'_> {
         let mut params: SqlParams<'_> = vec![&self.sessions];
         params.extend(self.of_new());
+        params
+    }
+
+    /// Returns the parameters of a statement about many sessions.
+    pub(super) fn of_many(&self) -> SqlParams<'_> {
+        let mut params = self.of_copied();
         params.push(&self.absent_owners);
         params.extend(self.of_one().into_iter().skip(5));
         params

@@ -6,9 +6,9 @@ use std::{io, sync::Arc};
 use super::super::{layout::concerns_one_file, session::LoadedSession};
 use super::{Segments, read::missing_key_gap};
 use crate::{
-    event::{Position, Range},
+    event::{Position, Range, SessionHash},
     log::{
-        ChainValue, Fault, LogError, SegmentEntry,
+        ChainValue, Cipher, Fault, LogError, SegmentEntry,
         scan::{RegionScan, ScanPiece, scan_file},
         seal::{self, SealedTables},
         segment::{self, FRAMES_AT, SegmentHeader},
@@ -158,6 +158,34 @@ impl Segments {
         }
     }
 
+    /// Reads all of a segment from the device, without its index; also returns the tables of a
+    /// sealed one, or their fault.
+    pub(crate) fn scan_segment(
+        &self,
+        session: SessionHash,
+        file: &SegmentEntry,
+        cipher: Option<&Cipher>,
+    ) -> Result<(RegionScan, Result<Option<SealedTables>, Fault>), LogError> {
+        let path = segment::path(session, Position(file.base), file.start, file.sealed);
+        let handle = self.context.env.storage.open_read(&path)?;
+        handle.evict()?;
+        let header = SegmentHeader::read(&*handle)?;
+        let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
+        if header.session != session || header.base.0 != file.base {
+            return Err(wrong(Fault::Misplaced));
+        }
+        header.check_key(cipher.map(Cipher::number)).map_err(wrong)?;
+        let (end, tables) = match file.sealed {
+            false => (file.bytes, Ok(None)),
+            true => match SealedTables::read(&*handle, &header, file.bytes, cipher) {
+                Ok(tables) => (seal::frames_end(&*handle, &header, file.bytes)?, Ok(Some(tables))),
+                Err(LogError::Fault { fault, .. }) => (file.bytes, Err(fault)),
+                Err(error) => return Err(error),
+            },
+        };
+        Ok((scan_file(&*handle, header.salt, FRAMES_AT, end)?, tables))
+    }
+
     fn verify_segment(
         &self,
         session: &LoadedSession,
@@ -165,32 +193,10 @@ impl Segments {
         walk: &mut ChainWalk,
     ) -> io::Result<()> {
         let path = segment::path(session.hash, Position(file.base), file.start, file.sealed);
-        let cipher = walk.cipher.clone();
-        let found = || -> Result<(RegionScan, Option<Fault>), LogError> {
-            let handle = self.context.env.storage.open_read(&path)?;
-            handle.evict()?;
-            let header = SegmentHeader::read(&*handle)?;
-            let wrong = |fault| LogError::Fault { byte_offset: 0, fault };
-            if header.session != session.hash || header.base.0 != file.base {
-                return Err(wrong(Fault::Misplaced));
-            }
-            header.check_key(cipher.as_ref().map(|cipher| cipher.number())).map_err(wrong)?;
-            let (end, tables) = match file.sealed {
-                false => (file.bytes, None),
-                true => {
-                    match SealedTables::read(&*handle, &header, file.bytes, cipher.as_deref()) {
-                        Ok(_) => (seal::frames_end(&*handle, &header, file.bytes)?, None),
-                        Err(LogError::Fault { fault, .. }) => (file.bytes, Some(fault)),
-                        Err(error) => return Err(error),
-                    }
-                }
-            };
-            Ok((scan_file(&*handle, header.salt, FRAMES_AT, end)?, tables))
-        };
-        match found() {
+        match self.scan_segment(session.hash, file, walk.cipher.as_deref()) {
             Ok((found, tables)) => {
                 walk.bytes += file.bytes;
-                verify_frames(walk, found, tables, file, &path);
+                verify_frames(walk, found, tables.err(), file, &path);
             }
             Err(LogError::Io(error)) if !concerns_one_file(&error) => return Err(error),
             Err(error) => {

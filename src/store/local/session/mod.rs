@@ -18,8 +18,7 @@ use super::rank;
 use crate::{
     env::sync::{Mutex, MutexGuard, atomic::AtomicU64},
     event::{
-        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
-        Timestamp, UserId,
+        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, Timestamp,
     },
     log::{ChainValue, Cipher, Entry, ForkParent, Frame, FrameHeader, LostRange, PackedEntry},
     store::{
@@ -488,8 +487,5 @@ impl SessionState {
 
 /// Returns the hash of an entry's session; `None` if an id is invalid.
 pub(super) fn hash_of(entry: &Entry) -> Option<SessionHash> {
-    let (tenant, user) = (TenantId::new(&entry.tenant).ok()?, UserId::new(&entry.user).ok()?);
-    let session = SessionId::new(&entry.session).ok()?;
-    let key = SessionKey { scope: Scope { tenant, user }, session };
-    Some(SessionHash::new(&key, Incarnation(entry.incarnation)))
+    Some(SessionHash::new(&entry.session_key()?, Incarnation(entry.incarnation)))
 }
