@@ -17,10 +17,10 @@ use super::{
     values::Environment,
 };
 use crate::{
-    env::{Env, clock::SystemClock, entropy::SystemEntropy, files},
+    env::{Env, Lock, clock::SystemClock, entropy::SystemEntropy, files},
     store::{
         StoreError,
-        local::{DirectorySource, DirectoryTarget, LocalStore},
+        local::{DirectorySource, DirectoryTarget, LocalStore, OpenError},
         migrate::{
             DamagedSession, Migrated, MigrationError, MigrationOptions, MigrationSource,
             MigrationTarget, migrate,
@@ -49,21 +49,21 @@ impl Place {
     ) -> Outcome<Self> {
         let is_address = text.contains("://");
         let (mut common, mut environment) = (common.clone(), environment.clone());
-        let mut set = |name: &'static str, value: &str| {
-            common.flags.take(name);
-            common.flags.set_default(name, value);
-        };
-        set("store", if is_address { text } else { "" });
-        set("url", "");
-        if !is_address {
-            set("data_dir", text);
+        set(&mut common, "store", if is_address { text } else { "" });
+        if is_address {
+            // The directory of a node on this machine, not that of a store.
+            common.flags.take("data_dir");
+            environment.variables.remove("SESSIONLOG_DATA_DIR");
+        } else {
+            set(&mut common, "data_dir", text);
         }
         if keyless {
-            set("key_file", "");
-            set("key_command", "");
+            set(&mut common, "key_file", "");
+            set(&mut common, "key_command", "");
             keys::VARIABLES.iter().for_each(|name| drop(environment.variables.remove(*name)));
         }
-        let config = Config::load(&common, &environment)?;
+        let mut config = Config::load(&common, &environment)?;
+        config.url = None;
         let url = config.database.as_ref().map(|database| database.read_url()).transpose()?;
         let name = match &url {
             Some(url) => url.to_string(),
@@ -86,6 +86,20 @@ impl Place {
             .map_err(|error| connect::unusable_directory_failure(config, &error))?;
         let keyed = env.clone().with_keys(config.keys.read()?);
         Ok(if LocalStore::is_plaintext(&env) { env } else { keyed })
+    }
+
+    /// Keeps a node on this machine from being started on demand, and ends one that was.
+    async fn hold_node(&self) -> Outcome<Option<Box<dyn Lock>>> {
+        if self.url.is_none() {
+            return Ok(None);
+        }
+        let (env, doing) = (self.open_env()?, "locking the directory of the node");
+        let lock = async || {
+            let locked = env.storage.lock();
+            let locked = locked.map_err(|source| OpenError::Io { doing: doing.to_owned(), source });
+            Ok(locked.and_then(|lock| lock.ok_or(OpenError::Owned)))
+        };
+        take_over(&self.config, false, lock).await.map(Some)
     }
 
     async fn open_source(&self) -> Outcome<Box<dyn MigrationSource>> {
@@ -115,6 +129,12 @@ impl Place {
         let open = async || Ok(DirectoryTarget::open(env.clone(), options));
         Ok(Box::new(take_over(&self.config, false, open).await?))
     }
+}
+
+/// Replaces a flag.
+fn set(common: &mut CommonFlags, name: &'static str, value: &str) {
+    common.flags.take(name);
+    common.flags.set_default(name, value);
 }
 
 fn is_directory(path: &Path) -> Outcome<bool> {
@@ -154,6 +174,7 @@ pub(super) fn run(
         ));
     };
     let moved = runtime.block_on(async {
+        let _nodes = (from.hold_node().await?, to.hold_node().await?);
         let source = from.open_source().await?;
         let mut target = to.open_target(wanted.dry_run).await?;
         let moved = migrate(&*source, &mut *target, &options, &mut progress).await;

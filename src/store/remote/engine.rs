@@ -72,7 +72,7 @@ impl RemoteStore {
         let required = Some(options.required.map_or(accepted, |one| one.max(accepted)));
         let options = RemoteOptions { required, ..options };
         let base = crate::store::base::postgres::PostgresBase::open(url, true).await;
-        let base = base.map_err(super::store_error)?;
+        let base = base.map_err(super::store_error)?.expect("a schema is made if there is none");
         Self::open(Arc::new(base), clock, entropy, options).await
     }
 

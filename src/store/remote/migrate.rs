@@ -59,7 +59,8 @@ impl BaseSource {
     /// being copied into it.
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_postgres(url: &super::PostgresUrl) -> StoreResult<Self> {
-        let source = Self::open(connect(url, false).await?).await?;
+        let missing = || StoreError::ReadOnly { reason: "it has no store".to_owned() };
+        let source = Self::open(connect(url, false).await?.ok_or_else(missing)?).await?;
         if source.status.is_target {
             let reason = "a store is being copied into it".to_owned();
             return Err(StoreError::ReadOnly { reason });
@@ -68,11 +69,11 @@ impl BaseSource {
     }
 }
 
-/// Connects to a database; makes its schema if `makes` is true.
+/// Connects to a database; without a schema, makes one if `makes` is true, or returns `None`.
 #[cfg(feature = "postgres")]
-async fn connect(url: &super::PostgresUrl, makes: bool) -> StoreResult<Arc<dyn Base>> {
+async fn connect(url: &super::PostgresUrl, makes: bool) -> StoreResult<Option<Arc<dyn Base>>> {
     let base = crate::store::base::postgres::PostgresBase::open(url, makes).await;
-    Ok(Arc::new(base.map_err(store_error)?))
+    Ok(base.map_err(store_error)?.map(|base| Arc::new(base) as Arc<dyn Base>))
 }
 
 impl MigrationSource for BaseSource {
@@ -161,7 +162,8 @@ async fn run_step(base: &dyn Base, step: MigrationStep) -> StoreResult<()> {
 
 /// A base that a store is copied to.
 pub(crate) struct BaseTarget {
-    base: Arc<dyn Base>,
+    /// `None` for a database without a schema, where nothing is to be made.
+    base: Option<Arc<dyn Base>>,
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     /// Count of time of the source, and wall time then.
@@ -189,6 +191,15 @@ impl BaseTarget {
         Ok(Self { base, clock, entropy, counted, began, parts: Vec::new(), bytes: 0 })
     }
 
+    fn base(&self) -> StoreResult<&Arc<dyn Base>> {
+        let reason = "it has no schema".to_owned();
+        self.base.as_ref().ok_or(StoreError::ReadOnly { reason })
+    }
+
+    async fn run_step(&self, step: MigrationStep) -> StoreResult<()> {
+        run_step(&**self.base()?, step).await
+    }
+
     /// Returns the count of time at which a record was written; `None` if names of then have
     /// expired.
     fn live_count(&self, at: Timestamp) -> Option<Timestamp> {
@@ -212,7 +223,7 @@ impl BaseTarget {
         if parts.is_empty() {
             return Ok(());
         }
-        run_step(&*self.base, MigrationStep::Copy(parts)).await
+        self.run_step(MigrationStep::Copy(parts)).await
     }
 
     /// Returns the names that a frame gives.
@@ -243,7 +254,8 @@ type NamedHash = ([u8; 16], KnownName);
 impl MigrationTarget for BaseTarget {
     fn state(&mut self) -> StoreFuture<'_, TargetState> {
         async move {
-            let status = self.base.migration_status().await.map_err(store_error)?;
+            let Some(base) = &self.base else { return Ok(TargetState::Vacant) };
+            let status = base.migration_status().await.map_err(store_error)?;
             let refuse = |reason| Err(StoreError::ReadOnly { reason });
             match status {
                 MigrationStatus { moved_to: Some(place), .. } => {
@@ -266,8 +278,8 @@ impl MigrationTarget for BaseTarget {
     fn begin<'a>(&'a mut self, source: &'a dyn MigrationSource) -> StoreFuture<'a, ()> {
         async move {
             (self.counted, self.began) = (source.counted_time(), self.clock.now());
-            if !self.base.migration_status().await.map_err(store_error)?.is_target {
-                run_step(&*self.base, MigrationStep::Begin(source.store_id())).await?;
+            if !self.base()?.migration_status().await.map_err(store_error)?.is_target {
+                self.run_step(MigrationStep::Begin(source.store_id())).await?;
             }
             Ok(())
         }
@@ -276,7 +288,7 @@ impl MigrationTarget for BaseTarget {
 
     fn reader(&mut self) -> StoreFuture<'_, Box<dyn MigrationSource>> {
         async move {
-            let source = BaseSource::open(Arc::clone(&self.base)).await?;
+            let source = BaseSource::open(Arc::clone(self.base()?)).await?;
             Ok(Box::new(source) as Box<dyn MigrationSource>)
         }
         .boxed()
@@ -285,7 +297,7 @@ impl MigrationTarget for BaseTarget {
     fn remove<'a>(&'a mut self, session: &'a MigratedSession) -> StoreFuture<'a, ()> {
         async move {
             let (name, uid) = (session_name(&session.key), uid_of(session.hash));
-            run_step(&*self.base, MigrationStep::Remove { name, uid }).await
+            self.run_step(MigrationStep::Remove { name, uid }).await
         }
         .boxed()
     }
@@ -336,7 +348,7 @@ impl MigrationTarget for BaseTarget {
     }
 
     fn finish(&mut self, counted: Timestamp) -> StoreFuture<'_, ()> {
-        async move { run_step(&*self.base, MigrationStep::Finish { counted }).await }.boxed()
+        async move { self.run_step(MigrationStep::Finish { counted }).await }.boxed()
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod clocks;
 mod failover;
+mod migrate;
 mod pooled;
 mod program;
 mod relay;

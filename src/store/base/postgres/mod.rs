@@ -72,16 +72,16 @@ pub(crate) struct PostgresBase {
 }
 
 impl PostgresBase {
-    /// Connects and checks the durability of commits; makes the schema if there is none and `makes`
-    /// is true.
+    /// Connects and checks the durability of commits; without a schema, makes one if `makes` is
+    /// true, or returns `None`.
     ///
     /// # Errors
-    /// Errors of the connection; [`BaseError::ReadOnly`] without a schema, for one of a newer
-    /// version, and for a server that may lose what it commits, unless the URL accepts that.
-    pub(crate) async fn open(url: &PostgresUrl, makes: bool) -> Result<Self, BaseError> {
+    /// Errors of the connection; [`BaseError::ReadOnly`] for a schema of a newer version, and for a
+    /// server that may lose what it commits, unless the URL accepts that.
+    pub(crate) async fn open(url: &PostgresUrl, makes: bool) -> Result<Option<Self>, BaseError> {
         let connector = Arc::new(Connector::new(url)?);
         if !connector.prepare_schema(makes).await? {
-            return Err(BaseError::ReadOnly(no_schema(&connector)));
+            return Ok(None);
         }
         let make = |count: usize, purpose: Purpose| {
             (0..count).map(|_| Connection::new(&connector, purpose)).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ impl PostgresBase {
                 durability.as_str(),
             )));
         }
-        Ok(base)
+        Ok(Some(base))
     }
 
     /// Returns a connection of a kind, by turns.

@@ -1,0 +1,449 @@
+//! A store moved by the program: from a data directory to a database and back, in pieces after
+//! kills, and refused where it must be. It must not use internals of an engine.
+
+use std::{
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    program::{Place, Ran, Server, eventually, kill, lines},
+    servers::{Server as Database, postgres},
+};
+
+/// Tenants and users of the store, each with sessions of its own.
+const OWNERS: [(&str, &str); 2] = [("acme", "ada"), ("globex", "bob")];
+const TRANSCRIPT: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/transcripts/claude-code.jsonl");
+/// Sessions of the first owner that can be read.
+const READABLE: [&str; 6] = ["trip", "trip-2", "trip-3", "red", "held", "arch"];
+
+/// A place with a file of tokens, of which each owner has one.
+struct Owners {
+    place: Place,
+    tokens_file: String,
+    tokens: Vec<String>,
+}
+
+impl Owners {
+    fn new() -> Self {
+        let place = Place::new();
+        let tokens_file = place.path("tokens.json").display().to_string();
+        let tokens = OWNERS.map(|(tenant, user)| {
+            let scopes = "read,write,delete,admin";
+            let made = ["tokens", "create", "--tokens-file", &tokens_file, "--tenant", tenant];
+            let more = ["--user", user, "--scopes", scopes, "--json"];
+            let made = place.run(&[&made[..], &more].concat()).json();
+            made["token"].as_str().unwrap().to_owned()
+        });
+        Self { place, tokens_file, tokens: tokens.to_vec() }
+    }
+
+    /// Serves a store: flags that name it.
+    fn serve(&self, store: &[&str]) -> Server {
+        self.place.serve_with(&[store, &["--tokens-file", &self.tokens_file]].concat())
+    }
+
+    /// Runs a verb as an owner.
+    fn run(&self, server: &Server, owner: usize, verb: &[&str], input: &str) -> Ran {
+        let arguments = [&["--url", &server.url], verb].concat();
+        let mut command = self.place.command(&arguments);
+        command.env("SESSIONLOG_TOKEN", &self.tokens[owner]).stdin(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // A program that has read enough closes its end.
+        let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
+        drop(stdin);
+        crate::program::ran(child)
+    }
+}
+
+fn message(id: &str, text: &str) -> String {
+    format!("{{\"type\":\"user.message\",\"content\":\"{text}\",\"id\":\"{id}\"}}\n")
+}
+
+fn batch(name: &str) -> String {
+    (0..3).map(|n| message(&format!("{name}-{n}"), &format!("{name} says {n}"))).collect()
+}
+
+/// Makes sessions of every kind.
+fn fill(owners: &Owners, server: &Server) {
+    let run = |verb: &[&str], input: &str| owners.run(server, 0, verb, input).ok();
+    for name in ["trip", "red", "era", "del", "held", "arch"] {
+        run(&["append", name, "--create"], &batch(name));
+    }
+    let keyed = ["append", "trip", "--idempotency-key", "key-1"];
+    run(&keyed, "{\"type\":\"user.message\",\"content\":\"without an id\"}\n");
+    run(&["rename", "trip", "A long way"], "");
+    run(&["tag", "trip", "team=travel"], "");
+    run(&["checkpoints", "trip", "--create", "--label", "half", "--at", "2"], "");
+    run(&["cursors", "trip", "--put", "reader", "--at", "1"], "");
+    run(&["fork", "trip", "--at", "2", "--id", "trip-2"], "");
+    run(&["append", "trip-2"], &message("own-1", "of the fork"));
+    run(&["fork", "trip-2", "--at", "3", "--id", "trip-3"], "");
+    run(&["append", "trip-3"], &message("own-2", "of the fork's fork"));
+    let keyed = ["append", "red", "--idempotency-key", "key-2"];
+    run(&keyed, &message("secret", "canary-4711"));
+    run(&["redact", "red", "secret", "--yes"], "");
+    run(&["erase", "era", "--yes"], "");
+    run(&["delete", "del", "--yes"], "");
+    run(&["hold", "held"], "");
+    run(&["archive", "arch"], "");
+    run(&["memory", "--insert", "the heron nests at the weir"], "");
+    run(&["import", TRANSCRIPT], "");
+    owners.run(server, 1, &["append", "trip", "--create"], &batch("other")).ok();
+}
+
+/// What each owner reads of a store: everything that a move must keep.
+fn read_all(owners: &Owners, server: &Server) -> Vec<(String, String)> {
+    let mut read = Vec::new();
+    for owner in 0..OWNERS.len() {
+        let run = |verb: &[&str]| owners.run(server, owner, verb, "").ok();
+        let listed = run(&["sessions", "--all", "--archived", "--json"]);
+        let listed: Value = serde_json::from_str(&listed).unwrap();
+        let sessions = listed["sessions"].as_array().unwrap();
+        let mut ids: Vec<String> =
+            sessions.iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect();
+        ids.sort();
+        assert!(!ids.is_empty(), "{listed}");
+        for id in &ids {
+            for verb in [&["events", id][..], &["export", id], &["checkpoints", id, "--json"]] {
+                read.push((format!("{owner} {verb:?}"), run(verb)));
+            }
+            read.push((format!("{owner} cursors {id}"), run(&["cursors", id, "--json"])));
+            let mut shown: Value = serde_json::from_str(&run(&["show", id, "--json"])).unwrap();
+            for members in ["used_at", "expires_at", "retention"] {
+                shown.as_object_mut().unwrap().remove(members);
+            }
+            read.push((format!("{owner} show {id}"), shown.to_string()));
+        }
+        read.push((format!("{owner} memory"), run(&["memory", "--json"])));
+        read.push((format!("{owner} sessions"), ids.join(" ")));
+    }
+    read
+}
+
+fn assert_same(now: &[(String, String)], before: &[(String, String)], place: &str) {
+    for (now, before) in now.iter().zip(before) {
+        assert_eq!(now, before, "{place}");
+    }
+    assert_eq!(now.len(), before.len(), "{place}");
+}
+
+/// Sends again what was acknowledged before the move: nothing is appended.
+fn assert_retries_are_known(owners: &Owners, server: &Server) {
+    let run = |verb: &[&str], input: &str| owners.run(server, 0, verb, input);
+    let ended = |id: &str| -> u64 {
+        let shown: Value = serde_json::from_str(&run(&["show", id, "--json"], "").ok()).unwrap();
+        shown["receipt"]["position"].as_u64().unwrap()
+    };
+    let before = ["trip", "trip-2", "red"].map(ended);
+    run(&["append", "trip"], &batch("trip")).ok();
+    let sent = "{\"type\":\"user.message\",\"content\":\"without an id\"}\n";
+    run(&["append", "trip", "--idempotency-key", "key-1"], sent).ok();
+    // An id of its parent, and one that the store minted.
+    run(&["append", "trip-2"], &message("trip-1", "trip says 1")).ok();
+    let events = lines(&run(&["events", "trip"], "").ok());
+    let minted = events.iter().find(|event| event["content"] == "without an id").unwrap();
+    let again = json!({"type": "user.message", "content": "without an id", "id": minted["id"]});
+    run(&["append", "trip"], &format!("{again}\n")).ok();
+    let other = run(&["append", "trip", "--json"], &message("trip-0", "another text"));
+    assert_eq!(other.refused(1), "idempotency_conflict");
+    assert_eq!(["trip", "trip-2", "red"].map(ended), before);
+    run(&["import", TRANSCRIPT], "").ok();
+}
+
+fn receipts(owners: &Owners, server: &Server) -> Vec<(String, String)> {
+    let receipt = |id: &&str| {
+        let shown = owners.run(server, 0, &["show", id, "--json"], "").json();
+        let receipt = &shown["receipt"];
+        let chain = receipt["chain"].as_str().unwrap();
+        ((*id).to_owned(), format!("{}:{chain}", receipt["position"]))
+    };
+    READABLE.iter().map(receipt).collect()
+}
+
+fn assert_receipts_hold(owners: &Owners, server: &Server, receipts: &[(String, String)]) {
+    for (id, head) in receipts {
+        let verb = ["verify", id, "--expect-head", head];
+        let ran = owners.run(server, 0, &verb, "");
+        assert_eq!(ran.code, 0, "{id} {head}: {ran:?}");
+        assert!(ran.out.contains("the receipt holds"), "{ran:?}");
+    }
+}
+
+/// Moves a store; returns the result.
+fn migrate(place: &Place, from: &str, to: &str, more: &[&str]) -> Ran {
+    place.run(&[&["migrate", "--from", from, "--to", to, "--json"], more].concat())
+}
+
+#[test]
+fn a_store_moved_to_a_database_and_back_is_unchanged() {
+    let Some(database) = postgres() else { return };
+    let address = database.address("");
+    let owners = Owners::new();
+    let home = owners.place.data_dir().display().to_string();
+    let server = owners.serve(&[]);
+    fill(&owners, &server);
+    let before = read_all(&owners, &server);
+    let heads = receipts(&owners, &server);
+    assert_eq!(server.stop(), Some(0));
+
+    let dry = migrate(&owners.place, &home, &address, &["--dry-run"]).json();
+    assert_eq!((&dry["was_complete"], &dry["damaged"]), (&json!(false), &json!([])), "{dry}");
+    assert!(!owners.place.data_dir().join("MOVED").exists(), "a dry run changes nothing");
+    let moved = migrate(&owners.place, &home, &address, &[]).json();
+    assert_eq!(moved["sessions"], dry["sessions"], "{moved}");
+    assert_eq!(moved["copied"], moved["sessions"], "{moved}");
+    let again = migrate(&owners.place, &home, &address, &[]).json();
+    assert_eq!((&again["was_complete"], &again["copied"]), (&json!(true), &json!(0)), "{again}");
+    // The old place names the new one.
+    let refused = owners.place.run(&["serve", "--json"]);
+    assert!(refused.out.contains("its store was moved to postgres://"), "{refused:?}");
+    assert_eq!(refused.refused(1), "store_read_only");
+
+    let server = owners.serve(&["--store", &address]);
+    assert_same(&read_all(&owners, &server), &before, "in the database");
+    assert_receipts_hold(&owners, &server, &heads);
+    assert_retries_are_known(&owners, &server);
+    let red = || owners.run(&server, 0, &["events", "red"], "").ok();
+    let (events, sent) = (red(), "{\"type\":\"user.message\",\"content\":\"canary-4711\"}\n");
+    owners.run(&server, 0, &["append", "red", "--idempotency-key", "key-2"], sent);
+    assert_eq!(red(), events, "the key of a redacted batch is known");
+    owners.run(&server, 0, &["restore", "del"], "").ok();
+    assert_eq!(lines(&owners.run(&server, 0, &["events", "del"], "").ok()).len(), 3);
+    assert_ne!(owners.run(&server, 0, &["events", "era"], "").code, 0);
+    let content = database.run("SELECT count(*) FROM pg_class WHERE relname = 'frame'");
+    assert_ne!(content, "0");
+    owners.run(&server, 0, &["append", "trip"], &message("later", "after the move")).ok();
+    assert_eq!(owners.run(&server, 0, &["verify", "--json"], "").json()["damage"], json!([]));
+    let before = read_all(&owners, &server);
+    let later = receipts(&owners, &server);
+    assert_eq!(server.stop(), Some(0));
+
+    let back = owners.place.path("back").display().to_string();
+    let moved = migrate(&owners.place, &address, &back, &[]).json();
+    assert_eq!(moved["copied"], moved["sessions"], "{moved}");
+    let again = migrate(&owners.place, &address, &back, &[]).json();
+    assert_eq!(again["was_complete"], json!(true), "{again}");
+    let refused = owners.place.run(&["serve", "--json", "--store", &address]);
+    assert!(refused.out.contains(&format!("it was moved to {back}")), "{refused:?}");
+    assert_eq!(refused.refused(1), "store_read_only");
+    let server = owners.serve(&["--data-dir", &back]);
+    assert_same(&read_all(&owners, &server), &before, "in the new directory");
+    assert_receipts_hold(&owners, &server, &heads);
+    assert_receipts_hold(&owners, &server, &later);
+    assert_retries_are_known(&owners, &server);
+    owners.run(&server, 0, &["append", "trip"], &message("last", "in a directory")).ok();
+    assert_eq!(owners.run(&server, 0, &["verify", "--json"], "").json()["damage"], json!([]));
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(owners.place.run(&["verify", "--json", "--data-dir", &back]).code, 0);
+}
+
+/// Fills a directory with many small sessions and a long one.
+fn fill_many(place: &Place) {
+    let mut text = String::new();
+    for n in 0..700 {
+        let messages = json!([{"role": "user", "content": format!("question {n}")}]);
+        text.push_str(&format!("{}\n", json!({"id": format!("c{n:03}"), "messages": messages})));
+    }
+    place.write("chats.jsonl", &text);
+    place.run(&["import", "chats.jsonl"]).ok();
+    let body = "x".repeat(60_000);
+    let long: String = (0..250).map(|n| message(&format!("l{n}"), &body)).collect();
+    place.run_with(&["append", "long", "--create"], &long).ok();
+    place.kill_owner();
+}
+
+/// Ends a migration each time that `count` has reached the next of some numbers.
+fn kill_at(place: &Place, from: &str, to: &str, numbers: &[u64], count: impl Fn() -> u64) {
+    for number in numbers {
+        let arguments = ["migrate", "--from", from, "--to", to];
+        let mut child = place.command(&arguments).spawn().unwrap();
+        eventually("a part of the copy", || {
+            (count() >= *number || child.try_wait().unwrap().is_some()).then_some(())
+        });
+        kill(child.id().into());
+        assert_eq!(child.wait().unwrap().code(), None, "it was killed within the copy");
+    }
+}
+
+fn read_events(place: &Place, store: &[&str]) -> Vec<String> {
+    ["c000", "c350", "c699", "long"]
+        .map(|id| place.run(&[store, &["events", id]].concat()).ok())
+        .to_vec()
+}
+
+fn count_files(directory: &Path) -> u64 {
+    let mut open: Vec<PathBuf> = vec![directory.to_owned()];
+    let mut count = 0;
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+            match entry.path().is_dir() {
+                true => open.push(entry.path()),
+                false => count += 1,
+            }
+        }
+    }
+    count
+}
+
+#[test]
+fn a_migration_killed_again_and_again_is_finished_by_the_next_run() {
+    let Some(database) = postgres() else { return };
+    let place = Place::new();
+    fill_many(&place);
+    let before = read_events(&place, &[]);
+    place.kill_owner();
+    let (address, home) = (database.address("").replace("schema=", "schema=k"), place.data_dir());
+    let schema = address.split("schema=").nth(1).unwrap().split('&').next().unwrap().to_owned();
+    let home = home.display().to_string();
+    let frames = || {
+        let name = format!("to_regclass('{schema}.frame')");
+        let there = database.run(&format!("SELECT {name} IS NOT NULL"));
+        let count = || database.run(&format!("SELECT count(*) FROM {schema}.frame"));
+        if there == "t" { count().parse().unwrap() } else { 0 }
+    };
+    kill_at(&place, &home, &address, &[1, 600, 800], frames);
+    let refused = place.run(&["serve", "--json", "--store", &address]);
+    assert!(refused.out.contains("being copied into it"), "{refused:?}");
+    let mut left = migrate(&place, &home, &address, &["--keep"]).json();
+    assert!(left["copied"].as_u64() < left["sessions"].as_u64(), "{left}");
+    let store = ["--store", address.as_str()];
+    assert_eq!(read_events(&place, &store), before);
+    assert_eq!(place.run(&[&store[..], &["verify"]].concat()).code, 0);
+    // The source was kept, so it can be copied to a directory as well.
+    let copy = place.path("copy");
+    let to = copy.display().to_string();
+    kill_at(&place, &home, &to, &[3, 400, 600], || count_files(&copy.join("segments")));
+    let refused = place.run(&["--data-dir", &to, "serve", "--json"]);
+    assert!(refused.out.contains("being copied into it"), "{refused:?}");
+    left = migrate(&place, &home, &to, &[]).json();
+    assert_eq!(left["damaged"], json!([]), "{left}");
+    assert_eq!(read_events(&place, &["--data-dir", &to]), before);
+    assert_eq!(place.run(&["--data-dir", &to, "verify"]).code, 0);
+}
+
+#[test]
+fn a_place_that_is_in_use_or_not_empty_is_refused_by_name() {
+    let Some(database) = postgres() else { return };
+    let (place, other) = (Place::new(), Place::new());
+    let addresses = [database.address(""), database.address("")];
+    let [one, two] = addresses.each_ref().map(String::as_str);
+    for (place, store) in [(&place, None), (&other, Some(one))] {
+        let flags = store.map_or(Vec::new(), |store| vec!["--store", store]);
+        let arguments = [&flags[..], &["append", "s", "--create"]].concat();
+        place.run_with(&arguments, &message("e", "text")).ok();
+    }
+    let node = other.serve_with(&["--store", one]);
+    let home = place.data_dir().display().to_string();
+    let files = place.path("files");
+    std::fs::create_dir(&files).unwrap();
+    std::fs::write(files.join("notes.txt"), "mine").unwrap();
+    let files = files.display().to_string();
+    let key = place.write("key", &"11".repeat(32));
+    std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let key = key.display().to_string();
+    for (from, to, more, code, part) in [
+        // The node on demand of this machine ends by itself; that of another place is named.
+        (one, two, &[][..], "owner_unavailable", "1 node(s) reported"),
+        (&home, one, &[], "invalid_request", "sessions of another store"),
+        (&home, &files, &[], "store_read_only", "there are other files in it"),
+        (&home, &home, &[], "invalid_request", "the same place"),
+        (&home, two, &["--key-file", &key], "invalid_request", "not encrypted by this version"),
+        ("postgres://a:secret@h/d", &home, &[], "invalid_request", "SESSIONLOG_STORE_PASSWORD"),
+        (&files, two, &[], "invalid_request", "no store"),
+    ] {
+        let ran = migrate(&place, from, to, more);
+        assert!(ran.out.contains(part), "{from} {to}: {ran:?}");
+        assert!(!ran.out.contains("secret"), "{ran:?}");
+        let found = ran.code;
+        assert_eq!(ran.refused(found), code, "{from} {to}");
+    }
+    assert!(!place.data_dir().join("MOVED").exists(), "the source stays as it was");
+    assert_eq!(place.events("s").len(), 1);
+    assert_eq!(node.stop(), Some(0));
+    migrate(&place, one, two, &[]).json();
+    // A finished copy is not written over.
+    let more = migrate(&place, &home, two, &[]);
+    assert_eq!(more.refused(1), "invalid_request");
+}
+
+#[test]
+fn damaged_sessions_are_listed_and_left_out_only_on_request() {
+    let place = Place::new();
+    for name in ["good", "hurt"] {
+        let text = format!("needle {name}");
+        place.run_with(&["append", name, "--create"], &message("e", &text)).ok();
+    }
+    place.run(&["fork", "hurt", "--at", "1", "--id", "fork"]).ok();
+    place.kill_owner();
+    assert_eq!(place.serve().stop(), Some(0));
+    let segments = place.data_dir().join("segments");
+    assert!(flip_in_files(&segments, "needle hurt"), "an uncompressed segment has the text");
+    let (home, copy) =
+        (place.data_dir().display().to_string(), place.path("copy").display().to_string());
+    for more in [&["--dry-run"][..], &[]] {
+        let refused = migrate(&place, &home, &copy, more);
+        for part in ["default/local hurt", "default/local fork: it continues session hurt"] {
+            assert!(refused.out.contains(part), "{refused:?}");
+        }
+        assert!(!refused.out.contains("good"), "{refused:?}");
+        assert_eq!(refused.refused(3), "session_damaged");
+    }
+    assert_eq!(place.events("good").len(), 1, "the source is not moved");
+    let left = migrate(&place, &home, &copy, &["--allow-damaged"]);
+    assert_eq!(left.code, 3, "{left:?}");
+    let listed: Value = serde_json::from_str(&left.out).unwrap();
+    let names = listed["damaged"].as_array().unwrap().iter().map(|one| &one["session"]);
+    assert_eq!(names.collect::<Vec<_>>(), [&json!("hurt"), &json!("fork")]);
+    let copied = place.run(&["--data-dir", &copy, "sessions", "--json"]).json();
+    assert_eq!(copied["sessions"].as_array().unwrap().len(), 1, "{copied}");
+    assert_eq!(place.run(&["--data-dir", &copy, "verify"]).code, 0);
+}
+
+/// Flips a bit of a text in the files below a directory; returns true if one has it.
+fn flip_in_files(directory: &Path, text: &str) -> bool {
+    let entries = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries.fold(false, |found, path| {
+        if path.is_dir() {
+            return flip_in_files(&path, text) || found;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(text.len()).position(|part| part == text.as_bytes());
+        if let Some(at) = at {
+            bytes[at] ^= 4;
+            std::fs::write(&path, bytes).unwrap();
+        }
+        found || at.is_some()
+    })
+}
+
+#[test]
+fn an_encrypted_directory_is_copied_with_its_key_and_to_a_database_only_when_asked() {
+    let Some(database): Option<&Database> = postgres() else { return };
+    let place = Place::new();
+    let key = [("SESSIONLOG_KEY", "42".repeat(32))];
+    let key = key.each_ref().map(|(name, value)| (*name, value.as_str()));
+    let canary = "canary-8821";
+    place.write("chats.jsonl", &message("e", canary));
+    place.run_in(&key, &["import", "chats.jsonl", "--session", "s"]).ok();
+    place.kill_owner();
+    let (home, copy) = (place.data_dir(), place.path("copy"));
+    let (home, to) = (home.display().to_string(), copy.display().to_string());
+    let arguments = ["migrate", "--from", &home, "--to", &to, "--keep", "--json"];
+    place.run_in(&key, &arguments).json();
+    assert!(!flip_in_files(&copy, canary), "no file of the copy has the text");
+    let read = place.run_in(&key, &["--data-dir", &to, "events", "s"]).ok();
+    assert!(read.contains(canary), "{read}");
+    assert_eq!(place.run_in(&key, &["--data-dir", &to, "verify"]).code, 0);
+    let address = database.address("");
+    let arguments = ["migrate", "--from", &home, "--to", &address, "--json"];
+    let refused = place.run_in(&key, &arguments);
+    assert!(refused.out.contains("not encrypted by this version"), "{refused:?}");
+    place.run_in(&key, &[&arguments[..], &["--decrypt"]].concat()).json();
+    let read = place.run(&["--store", &address, "events", "s"]).ok();
+    assert!(read.contains(canary), "{read}");
+}
