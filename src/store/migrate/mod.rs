@@ -176,7 +176,7 @@ pub(crate) async fn migrate(
     let mut done = survey.to_migrated();
     match state {
         TargetState::Complete(id) if id == source.store_id() => {
-            check_contains(source, &*target.reader().await?).await?;
+            check_contains(source, &survey, &*target.reader().await?).await?;
             done.was_complete = true;
             if !options.keeps_source && !options.is_dry {
                 source.mark_moved(&options.target).await?;
@@ -284,10 +284,10 @@ async fn check_unused(source: &dyn MigrationSource) -> Result<(), MigrationError
 /// Checks that a finished target has every session of the source, at least as far.
 async fn check_contains(
     source: &dyn MigrationSource,
+    survey: &Survey,
     target: &dyn MigrationSource,
 ) -> Result<(), MigrationError> {
     let there = entries(target).await?;
-    let survey = Survey::read(source).await?;
     let (mut after, mut differing) = (None, Vec::new());
     loop {
         let sessions = source.sessions(after.as_ref()).await?;
