@@ -2,15 +2,16 @@
 //! kills, and refused where it must be. It must not use internals of an engine.
 
 use std::{
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Child, Command, Stdio},
 };
 
 use serde_json::{Value, json};
 
 use crate::{
     program::{Place, Ran, Server, eventually, kill, lines},
-    servers::{Server as Database, postgres},
+    servers::{Server as Database, postgres, programs},
 };
 
 /// Tenants and users of the store, each with sessions of its own.
@@ -54,7 +55,7 @@ impl Owners {
         let mut child = command.spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
         // A program that has read enough closes its end.
-        let _ = std::io::Write::write_all(&mut stdin, input.as_bytes());
+        let _ = stdin.write_all(input.as_bytes());
         drop(stdin);
         crate::program::ran(child)
     }
@@ -197,12 +198,12 @@ fn a_store_moved_to_a_database_and_back_is_unchanged() {
     let moved = migrate(&owners.place, &home, &address, &[]).json();
     assert_eq!(moved["sessions"], dry["sessions"], "{moved}");
     assert_eq!(moved["copied"], moved["sessions"], "{moved}");
-    let again = migrate(&owners.place, &home, &address, &[]).json();
-    assert_eq!((&again["was_complete"], &again["copied"]), (&json!(true), &json!(0)), "{again}");
     // The old place names the new one.
     let refused = owners.place.run(&["serve", "--json"]);
     assert!(refused.out.contains("its store was moved to postgres://"), "{refused:?}");
     assert_eq!(refused.refused(1), "store_read_only");
+    let again = migrate(&owners.place, &home, &address, &[]).json();
+    assert_eq!((&again["was_complete"], &again["copied"]), (&json!(true), &json!(0)), "{again}");
 
     let node = Place::new();
     let server = owners.serve(&node, &["--store", &address]);
@@ -216,8 +217,11 @@ fn a_store_moved_to_a_database_and_back_is_unchanged() {
     owners.run(&server, 0, &["restore", "del"], "").ok();
     assert_eq!(lines(&owners.run(&server, 0, &["events", "del"], "").ok()).len(), 3);
     assert_ne!(owners.run(&server, 0, &["events", "era"], "").code, 0);
-    let content = database.run("SELECT count(*) FROM pg_class WHERE relname = 'frame'");
-    assert_ne!(content, "0");
+    // A fork that is held protects what it reads.
+    owners.run(&server, 0, &["hold", "trip-3"], "").ok();
+    let refused = owners.run(&server, 0, &["erase", "trip", "--yes", "--json"], "");
+    assert_eq!(refused.refused(1), "session_held");
+    owners.run(&server, 0, &["hold", "trip-3", "--release"], "").ok();
     owners.run(&server, 0, &["append", "trip"], &message("later", "after the move")).ok();
     assert_eq!(owners.run(&server, 0, &["verify", "--json"], "").json()["damage"], json!([]));
     let before = read_all(&owners, &server);
@@ -227,11 +231,11 @@ fn a_store_moved_to_a_database_and_back_is_unchanged() {
     let back = owners.place.path("back").display().to_string();
     let moved = migrate(&owners.place, &address, &back, &[]).json();
     assert_eq!(moved["copied"], moved["sessions"], "{moved}");
-    let again = migrate(&owners.place, &address, &back, &[]).json();
-    assert_eq!(again["was_complete"], json!(true), "{again}");
     let refused = Place::new().run(&["serve", "--json", "--store", &address]);
     assert!(refused.out.contains(&format!("it was moved to {back}")), "{refused:?}");
     assert_eq!(refused.refused(1), "store_read_only");
+    let again = migrate(&owners.place, &address, &back, &[]).json();
+    assert_eq!(again["was_complete"], json!(true), "{again}");
     let server = owners.serve(&owners.place, &["--data-dir", &back]);
     assert_same(&read_all(&owners, &server), &before, "in the new directory");
     assert_receipts_hold(&owners, &server, &heads);
@@ -306,16 +310,77 @@ fn fill_many(place: &Place) {
     place.kill_owner();
 }
 
-/// Ends a migration each time that `count` has reached the next of some numbers.
-fn kill_at(place: &Place, from: &str, to: &str, numbers: &[u64], count: impl Fn() -> u64) {
-    for number in numbers {
-        let arguments = ["migrate", "--from", from, "--to", to];
-        let mut child = place.command(&arguments).spawn().unwrap();
-        eventually("a part of the copy", || {
-            (count() >= *number || child.try_wait().unwrap().is_some()).then_some(())
-        });
-        kill(child.id().into());
-        assert_eq!(child.wait().unwrap().code(), None, "it was killed within the copy");
+/// Starts a migration and kills it once `is_there` returns true.
+fn kill_when(place: &Place, from: &str, to: &str, mut is_there: impl FnMut() -> bool) {
+    let arguments = ["migrate", "--from", from, "--to", to];
+    let mut child = place.command(&arguments).spawn().unwrap();
+    eventually("a part of the copy", || is_there().then_some(()));
+    kill(child.id().into());
+    assert_eq!(child.wait().unwrap().code(), None, "it was killed within the copy");
+}
+
+/// Lets statements that copy frames wait before they commit, once there are enough frames.
+struct Barrier<'a> {
+    database: &'a Database,
+    schema: String,
+    /// A session of the database that holds a lock; it ends with its standard input.
+    holder: Child,
+}
+
+impl<'a> Barrier<'a> {
+    fn new(database: &'a Database, schema: &str) -> Self {
+        let mut holder = Command::new(programs().unwrap().join("psql"))
+            .args(["-X", "-A", "-t", "-q", "-U", "sl", "-d", "postgres", "-h"])
+            .arg(database.socket_directory())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lock = b"SELECT pg_advisory_lock(4711, 1), 'held';\n";
+        holder.stdin.as_mut().unwrap().write_all(lock).unwrap();
+        let mut line = String::new();
+        BufReader::new(holder.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("held"), "{line}");
+        Self { database, schema: schema.to_owned(), holder }
+    }
+
+    /// Sets the number of frames above which a statement waits.
+    fn set(&self, frames: u64) {
+        let schema = &self.schema;
+        self.database.run(&format!(
+            "CREATE OR REPLACE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN
+               IF (SELECT count(*) FROM {schema}.frame) > {frames} THEN
+                 PERFORM pg_advisory_xact_lock(4711, 1);
+               END IF;
+               RETURN NULL;
+             END $$;
+             DROP TRIGGER IF EXISTS waits ON {schema}.frame;
+             CREATE TRIGGER waits AFTER INSERT ON {schema}.frame
+               FOR EACH STATEMENT EXECUTE FUNCTION {schema}.wait()"
+        ));
+    }
+
+    /// Returns true if a statement waits.
+    fn is_reached(&self) -> bool {
+        let waiting =
+            "FROM pg_locks WHERE classid = 4711 AND locktype = 'advisory' AND NOT granted";
+        self.database.run(&format!("SELECT count(*) {waiting}")) != "0"
+    }
+
+    /// Ends the statement that waits, of a process that was killed.
+    fn end_waiting(&self) {
+        let waiting =
+            "FROM pg_locks WHERE classid = 4711 AND locktype = 'advisory' AND NOT granted";
+        self.database.run(&format!("SELECT pg_terminate_backend(pid) {waiting}"));
+        eventually("the end of the statement", || (!self.is_reached()).then_some(()));
+    }
+}
+
+impl Drop for Barrier<'_> {
+    fn drop(&mut self) {
+        drop(self.holder.stdin.take());
+        let _ = self.holder.wait();
     }
 }
 
@@ -346,16 +411,20 @@ fn a_migration_killed_again_and_again_is_finished_by_the_next_run() {
     fill_many(&place);
     let before = read_events(&place, &[]);
     place.kill_owner();
-    let (address, home) = (database.address("").replace("schema=", "schema=k"), place.data_dir());
-    let schema = schema_of(&address);
-    let home = home.display().to_string();
-    let frames = || {
-        let name = format!("to_regclass('{schema}.frame')");
-        let there = database.run(&format!("SELECT {name} IS NOT NULL"));
-        let count = || database.run(&format!("SELECT count(*) FROM {schema}.frame"));
-        if there == "t" { count().parse().unwrap() } else { 0 }
-    };
-    kill_at(&place, &home, &address, &[1, 300, 550], frames);
+    let (address, home) = (database.address(""), place.data_dir().display().to_string());
+    // An empty store can be moved, too, and leaves its schema empty.
+    let empty = Place::new();
+    assert_eq!(empty.serve().stop(), Some(0));
+    let nothing = empty.data_dir().display().to_string();
+    assert_eq!(migrate(&empty, &nothing, &address, &[]).json()["sessions"], json!(0));
+    let barrier = Barrier::new(database, schema_of(&address));
+    for frames in [1, 300, 550] {
+        barrier.set(frames);
+        kill_when(&place, &home, &address, || barrier.is_reached());
+        barrier.end_waiting();
+    }
+    barrier.set(u64::from(u32::MAX));
+    drop(barrier);
     let reader = Place::new();
     let refused = reader.run(&["serve", "--json", "--store", &address]);
     assert!(refused.out.contains("being copied into it"), "{refused:?}");
@@ -367,7 +436,9 @@ fn a_migration_killed_again_and_again_is_finished_by_the_next_run() {
     // The source was kept, so it can be copied to a directory as well.
     let copy = place.path("copy");
     let to = copy.display().to_string();
-    kill_at(&place, &home, &to, &[3, 150, 400], || count_files(&copy.join("segments")));
+    for files in [3, 150, 400] {
+        kill_when(&place, &home, &to, || count_files(&copy.join("segments")) >= files);
+    }
     let refused = place.run(&["--data-dir", &to, "serve", "--json"]);
     assert!(refused.out.contains("being copied into it"), "{refused:?}");
     left = migrate(&place, &home, &to, &[]).json();
