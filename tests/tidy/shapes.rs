@@ -20,10 +20,11 @@ type Measure = fn(&[Source]) -> usize;
 /// Each figure, its limit, and its measure. The limit of lines was raised by 1.3 %: types and
 /// functions got names that say what they are, and longer names take more lines; then by 220 for
 /// rounds of the journal that wait for half of their frames, a third of it tests; then by 8 580 for
-/// the engine of many nodes and its database (`store/remote`, `store/base`); then by 850 for the
-/// encryption of a store of nodes (`store/remote/{keys,sealed}`).
+/// the engine of many nodes and its database (`store/remote`, `store/base`), by 850 for encryption
+/// there (`store/remote/{keys,sealed}`), and by 2 350 for moving a store between engines (`migrate`
+/// in `store` and in each engine).
 const FIGURES: [(&str, usize, Measure); 9] = [
-    ("lines of src", 146_850, lines),
+    ("lines of src", 149_200, lines),
     ("conversions of shapes above service", 15, conversions),
     ("tools whose arguments are declared by hand", 5, tools_by_hand),
     ("type names declared more than once", 5, |sources| declared(sources, 1).len()),

@@ -55,8 +55,8 @@ pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> 
     Ok((store, derived))
 }
 
-/// Creates the files of a store, then `STORE`: until its rename is durable the store does not exist,
-/// and the next start creates it again.
+/// Creates the files of a store, then `STORE`: until its rename is durable the store does not
+/// exist, and the next start creates it again.
 fn create_store(env: &Env) -> io::Result<StoreFile> {
     let store = create_files(env, env.random())?;
     replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;

@@ -504,7 +504,8 @@ WITH t AS (
 ), old AS (
   DELETE FROM sl.node WHERE $5 AND id = $1 OR seen < clock_timestamp() - interval '1 hour'
 )
-SELECT t.counted, t.id, t.is_target, t.moved_to, r.removals, (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
+SELECT t.counted, t.id, t.is_target, t.moved_to, r.removals,
+  (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
   current_setting('synchronous_standby_names') AS standbys, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS pages
 FROM t, sl.removal r";
