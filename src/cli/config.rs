@@ -210,10 +210,7 @@ impl Config {
             let text = found.value.as_deref().filter(|text| !text.is_empty())?;
             Some(resolve_path(text, base.filter(|_| found.source.starts_with(FILE)), environment))
         };
-        let given = |name: &str| {
-            let found = settings.get(name).and_then(|found| found.value.clone());
-            found.filter(|text| !text.is_empty())
-        };
+        let given = |name| Some(settings.text(name).to_owned()).filter(|text| !text.is_empty());
         let keys = KeySource::from_settings(environment, path("key_file"), given("key_command"))?;
         // A server has its own key.
         foreign::check_encryption_key(environment, keys.is_configured() || url.is_some())?;

@@ -319,7 +319,7 @@ fn kill_when(place: &Place, from: &str, to: &str, mut is_there: impl FnMut() -> 
     assert_eq!(child.wait().unwrap().code(), None, "it was killed within the copy");
 }
 
-/// Lets statements that copy frames wait before they commit, once there are enough frames.
+/// Lets statements that copy frames wait before they commit, after some that do not.
 struct Barrier<'a> {
     database: &'a Database,
     schema: String,
@@ -344,13 +344,15 @@ impl<'a> Barrier<'a> {
         Self { database, schema: schema.to_owned(), holder }
     }
 
-    /// Sets the number of frames above which a statement waits.
-    fn set(&self, frames: u64) {
+    /// Sets the number of statements that do not wait.
+    fn let_pass(&self, statements: u64) {
         let schema = &self.schema;
         self.database.run(&format!(
-            "CREATE OR REPLACE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$
+            "CREATE SEQUENCE IF NOT EXISTS {schema}.passed;
+             ALTER SEQUENCE {schema}.passed RESTART;
+             CREATE OR REPLACE FUNCTION {schema}.wait() RETURNS trigger LANGUAGE plpgsql AS $$
              BEGIN
-               IF (SELECT count(*) FROM {schema}.frame) > {frames} THEN
+               IF nextval('{schema}.passed') > {statements} THEN
                  PERFORM pg_advisory_xact_lock(4711, 1);
                END IF;
                RETURN NULL;
@@ -418,12 +420,12 @@ fn a_migration_killed_again_and_again_is_finished_by_the_next_run() {
     let nothing = empty.data_dir().display().to_string();
     assert_eq!(migrate(&empty, &nothing, &address, &[]).json()["sessions"], json!(0));
     let barrier = Barrier::new(database, schema_of(&address));
-    for frames in [1, 300, 550] {
-        barrier.set(frames);
+    for statements in [0, 1, 1] {
+        barrier.let_pass(statements);
         kill_when(&place, &home, &address, || barrier.is_reached());
         barrier.end_waiting();
     }
-    barrier.set(u64::from(u32::MAX));
+    barrier.let_pass(u64::from(u32::MAX));
     drop(barrier);
     let reader = Place::new();
     let refused = reader.run(&["serve", "--json", "--store", &address]);
