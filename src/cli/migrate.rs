@@ -25,7 +25,7 @@ use crate::{
             DamagedSession, Migrated, MigrationError, MigrationOptions, MigrationSource,
             MigrationTarget, migrate,
         },
-        remote::{BaseSource, BaseTarget, PostgresUrl},
+        remote::{BaseAccess, BaseSource, BaseTarget, PostgresUrl},
     },
 };
 
@@ -102,9 +102,14 @@ impl Place {
         take_over(&self.config, false, lock).await.map(Some)
     }
 
+    fn access(&self) -> Outcome<BaseAccess> {
+        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
+        Ok(BaseAccess { clock, entropy, keys: self.config.keys.read()? })
+    }
+
     async fn open_source(&self) -> Outcome<Box<dyn MigrationSource>> {
         if let Some(url) = &self.url {
-            let source = BaseSource::open_postgres(url).await;
+            let source = BaseSource::open_postgres(url, &self.access()?).await;
             return Ok(Box::new(source.map_err(|error| database_failure(url, &error))?));
         }
         connect::check_directory(&self.config)?;
@@ -119,8 +124,7 @@ impl Place {
 
     async fn open_target(&self, is_dry: bool) -> Outcome<Box<dyn MigrationTarget>> {
         if let Some(url) = &self.url {
-            let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-            let target = BaseTarget::open_postgres(url, clock, entropy, is_dry).await;
+            let target = BaseTarget::open_postgres(url, self.access()?, is_dry).await;
             return Ok(Box::new(target.map_err(|error| database_failure(url, &error))?));
         }
         let exists = is_directory(self.data_dir())?;
@@ -149,9 +153,7 @@ pub(super) fn run(
     wanted: &MigrateArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    // A database is in plaintext in this version: a key is for the directory.
-    let keyless = wanted.from.contains("://");
-    let from = Place::load(&wanted.from, (common, environment), keyless)?;
+    let from = Place::load(&wanted.from, (common, environment), false)?;
     let to = Place::load(&wanted.to, (common, environment), wanted.decrypt)?;
     if from.name == to.name {
         return Err(CliError::usage("--from and --to are the same place"));
@@ -271,6 +273,11 @@ fn failure(from: &Place, to: &Place, error: &MigrationError) -> CliError {
         ),
         MigrationError::Moved(_) => ("store_read_only", "name the place that it was moved to"),
         MigrationError::Changed(_) | MigrationError::Unequal { .. } => ("not_finished", again),
+        MigrationError::Store(StoreError::Key(_)) => (
+            "forbidden",
+            "give the key that it is encrypted under: SESSIONLOG_KEY, SESSIONLOG_KEY_FILE or \
+             SESSIONLOG_KEY_COMMAND; --decrypt keeps it from the target",
+        ),
         MigrationError::Store(StoreError::DiskFull(_)) => {
             ("disk_full", "make room; then run the same command again: it continues")
         }

@@ -577,7 +577,6 @@ impl Base for MemoryBase {
                     now: Timestamp(now),
                     others: others.iter().map(|beat| beat.about.clone()).collect(),
                     durability: Durability::Single,
-                    store: [0; 16],
                     closed: None,
                 }
             })

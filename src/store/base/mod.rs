@@ -343,8 +343,6 @@ pub(crate) struct BaseStatus {
     pub(crate) others: Vec<String>,
     /// The durability of a commit.
     pub(crate) durability: Durability,
-    /// Random id of the store.
-    pub(crate) store: Hash16,
     /// Reason why no node may write to it: a migration.
     pub(crate) closed: Option<String>,
 }
@@ -352,8 +350,6 @@ pub(crate) struct BaseStatus {
 /// State of a base for a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MigrationStatus {
-    /// Id of the store, which a migrated store keeps.
-    pub(crate) store: Hash16,
     pub(crate) counted: Timestamp,
     /// True while a store is being copied into it.
     pub(crate) is_target: bool,
@@ -378,8 +374,8 @@ pub(crate) struct CopiedPart {
 /// Step of a migration. All but the last one need a base that is a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MigrationStep {
-    /// Makes a base without sessions and live nodes the target of the store with that id.
-    Begin(Hash16),
+    /// Makes a base without sessions and live nodes a target, with that [`STORE_SLOT`].
+    Begin(Bytes),
     /// Stores parts of sessions; storing one again changes nothing.
     Copy(Vec<CopiedPart>),
     /// Deletes a session with its frames and names.

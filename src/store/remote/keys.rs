@@ -29,6 +29,8 @@ const SLOTS_MAX: usize = 4_096;
 
 /// Keys of a store of nodes.
 pub(super) struct NodeKeys {
+    /// Id of the store.
+    pub(super) store: [u8; 16],
     /// Key of the names in the base.
     pub(super) names: NameKey,
     ring: Option<NodeKeyRing>,
@@ -55,6 +57,12 @@ async fn read_store_slot(base: &dyn Base) -> Result<Option<Bytes>, BaseError> {
     Ok(first.filter(|(session, _)| *session == STORE_SLOT).map(|(_, slot)| slot))
 }
 
+/// Returns the id of a store and its own key; `None` before its first start.
+pub(super) async fn read_store(base: &dyn Base) -> StoreResult<Option<StoreFile>> {
+    let slot = read_store_slot(base).await.map_err(store_error)?;
+    slot.map(|slot| decode_store_slot(&slot)).transpose()
+}
+
 /// Decodes the slot of a store.
 fn decode_store_slot(slot: &[u8]) -> StoreResult<StoreFile> {
     StoreFile::decode(slot).map_err(|fault| damage(&fault.to_string()))
@@ -71,6 +79,22 @@ fn key_number(uid: Hash16) -> KeyNumber {
 }
 
 impl NodeKeys {
+    /// Opens the keys of a store, a plaintext one without those given; `None` before its first
+    /// start.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub(super) async fn open_existing(
+        base: &dyn Base,
+        entropy: Arc<dyn Entropy>,
+        now: Timestamp,
+        given: Option<Arc<MasterKeys>>,
+    ) -> StoreResult<Option<Self>> {
+        let Some(store) = read_store(base).await? else { return Ok(None) };
+        let given = given.filter(|_| store.keys.is_some());
+        Self::open(base, entropy, now, given).await.map(Some)
+    }
+
     /// Opens the keys of a store; makes them for a new one. Nodes that start at once agree on the
     /// keys of one of them.
     ///
@@ -85,7 +109,9 @@ impl NodeKeys {
         let slot = match read_store_slot(base).await.map_err(store_error)? {
             Some(slot) => slot,
             None => {
-                let after = new_store_slot(&*entropy, now, given.as_deref()).into();
+                let mut id = [0; 16];
+                entropy.fill(&mut id);
+                let after = new_store_slot(&*entropy, now, id, given.as_deref());
                 let change = SlotChange { session: STORE_SLOT, before: None, after };
                 match base.change_slots(vec![change]).await {
                     // It may have happened.
@@ -111,7 +137,7 @@ impl NodeKeys {
             }
         };
         let names = NameKey::new(store.id, ring.as_ref().map(|ring| &ring.own));
-        Ok(Self { names, ring, entropy, rotated_to: Mutex::default() })
+        Ok(Self { store: store.id, names, ring, entropy, rotated_to: Mutex::default() })
     }
 
     /// Returns true if the store is encrypted.
@@ -318,9 +344,14 @@ fn unknown_master() -> BaseError {
     BaseError::ReadOnly(reason.to_owned())
 }
 
-fn new_store_slot(entropy: &dyn Entropy, now: Timestamp, given: Option<&MasterKeys>) -> Vec<u8> {
-    let (mut id, mut key, mut nonce) = ([0; 16], [0; 32], [0; 24]);
-    entropy.fill(&mut id);
+/// Returns the slot of a new store, with a new key of its own if a master key is given.
+pub(super) fn new_store_slot(
+    entropy: &dyn Entropy,
+    now: Timestamp,
+    id: [u8; 16],
+    given: Option<&MasterKeys>,
+) -> Bytes {
+    let (mut key, mut nonce) = ([0; 32], [0; 24]);
     let keys = given.map(|given| {
         entropy.fill_secret(&mut key);
         entropy.fill_secret(&mut nonce);
@@ -328,5 +359,5 @@ fn new_store_slot(entropy: &dyn Entropy, now: Timestamp, given: Option<&MasterKe
         let current = MasterKey::new(given.current.bytes()).wrap_own(&own, nonce);
         StoreKeys { current, previous: None }
     });
-    StoreFile { id, created_at: now.0, keys }.encode()
+    StoreFile { id, created_at: now.0, keys }.encode().into()
 }

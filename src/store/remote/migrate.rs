@@ -7,14 +7,16 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use super::{
+    keys::{NodeKeys, new_store_slot, read_store},
     names::minted_millis,
     plan::{NO_SALT, name_of_batch},
     read::decode_frame,
     row::{Head, new_row, session_name, uid_of},
+    sealed::SealedBase,
     store_error,
 };
 use crate::{
-    env::{Clock, Entropy},
+    env::{Clock, Entropy, MasterKeys},
     event::{EventId, Lsn, Position, SessionKey, Timestamp, limits},
     log::{Control, FrameHeader, FrameKind, Record, record, segment::name_hash},
     store::{
@@ -40,27 +42,54 @@ const READ_BYTES_MAX: usize = 8 << 20;
 const WRITE_BYTES: usize = 4 << 20;
 const WRITE_SESSIONS: usize = 500;
 
+/// Clock, randomness and master keys that a base is opened with.
+#[derive(Clone)]
+pub(crate) struct BaseAccess {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) entropy: Arc<dyn Entropy>,
+    pub(crate) keys: Option<Arc<MasterKeys>>,
+}
+
+/// A base whose content can be read and written, encrypted or not.
+struct OpenBase {
+    base: Arc<dyn Base>,
+    keys: Arc<NodeKeys>,
+}
+
+impl OpenBase {
+    fn new(base: Arc<dyn Base>, keys: NodeKeys) -> Self {
+        let keys = Arc::new(keys);
+        Self { base: SealedBase::wrap(base, &keys), keys }
+    }
+}
+
 /// A base that is read for a migration.
 pub(crate) struct BaseSource {
-    base: Arc<dyn Base>,
+    opened: OpenBase,
     status: MigrationStatus,
 }
 
 impl BaseSource {
-    async fn open(base: Arc<dyn Base>) -> StoreResult<Self> {
+    async fn open(base: Arc<dyn Base>, access: &BaseAccess) -> StoreResult<Self> {
         let status = base.migration_status().await.map_err(store_error)?;
-        Ok(Self { base, status })
+        let (entropy, now) = (Arc::clone(&access.entropy), access.clock.now());
+        let keys = NodeKeys::open_existing(&*base, entropy, now, access.keys.clone()).await?;
+        let missing = || StoreError::ReadOnly { reason: "it has no store".to_owned() };
+        Ok(Self { opened: OpenBase::new(base, keys.ok_or_else(missing)?), status })
     }
 
     /// Connects to a PostgreSQL database that has a store.
     ///
     /// # Errors
-    /// Errors of the connection; [`StoreError::ReadOnly`] without a schema, and where a store is
-    /// being copied into it.
+    /// Errors of the connection and of the keys; [`StoreError::ReadOnly`] without a schema, and
+    /// where a store is being copied into it.
     #[cfg(feature = "postgres")]
-    pub(crate) async fn open_postgres(url: &super::PostgresUrl) -> StoreResult<Self> {
+    pub(crate) async fn open_postgres(
+        url: &super::PostgresUrl,
+        access: &BaseAccess,
+    ) -> StoreResult<Self> {
         let missing = || StoreError::ReadOnly { reason: "it has no store".to_owned() };
-        let source = Self::open(connect(url, false).await?.ok_or_else(missing)?).await?;
+        let source = Self::open(connect(url, false).await?.ok_or_else(missing)?, access).await?;
         if source.status.is_target {
             let reason = "a store is being copied into it".to_owned();
             return Err(StoreError::ReadOnly { reason });
@@ -78,7 +107,7 @@ async fn connect(url: &super::PostgresUrl, makes: bool) -> StoreResult<Option<Ar
 
 impl MigrationSource for BaseSource {
     fn store_id(&self) -> [u8; 16] {
-        self.status.store
+        self.opened.keys.store
     }
 
     fn counted_time(&self) -> Timestamp {
@@ -94,10 +123,11 @@ impl MigrationSource for BaseSource {
         after: Option<&'a SessionKey>,
     ) -> StoreFuture<'a, Vec<MigratedSession>> {
         async move {
-            let query = RowSelection::All { after: after.map(session_name) };
-            let rows = self.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
+            let names = &self.opened.keys.names;
+            let query = RowSelection::All { after: after.map(|key| session_name(names, key)) };
+            let rows = self.opened.base.rows(query, ROWS_MAX).await.map_err(store_error)?;
             let read = |row: SessionRow| {
-                let head = Head::from_row(row, 0)?;
+                let head = Head::from_row(names, row, 0)?;
                 let damaged = || io::Error::other("the name of a session is damaged");
                 MigratedSession::new(head.entry).ok_or_else(|| StoreError::Io {
                     doing: "reading a row of the base",
@@ -121,7 +151,8 @@ impl MigrationSource for BaseSource {
                 frames: FRAMES_MAX,
                 bytes: READ_BYTES_MAX,
             };
-            let found = self.base.frames(uid_of(session.hash), query).await.map_err(store_error)?;
+            let found = self.opened.base.frames(uid_of(session.hash), query).await;
+            let found = found.map_err(store_error)?;
             let frames = found.map(|(_, frames)| frames).unwrap_or_default();
             let Some(last) = frames.last() else { return Ok(None) };
             (place.next, place.position) = (Lsn(last.number.0 + 1), last.range.to);
@@ -139,15 +170,15 @@ impl MigrationSource for BaseSource {
 
     fn count_users(&self) -> StoreFuture<'_, u64> {
         async move {
-            let status = self.base.migration_status().await.map_err(store_error)?;
+            let status = self.opened.base.migration_status().await.map_err(store_error)?;
             Ok(status.nodes)
         }
         .boxed()
     }
 
     fn mark_moved<'a>(&'a self, place: &'a str) -> StoreFuture<'a, ()> {
-        async move { run_step(&*self.base, MigrationStep::MarkMoved(place.to_owned())).await }
-            .boxed()
+        let step = MigrationStep::MarkMoved(place.to_owned());
+        async move { run_step(&*self.opened.base, step).await }.boxed()
     }
 }
 
@@ -164,8 +195,9 @@ async fn run_step(base: &dyn Base, step: MigrationStep) -> StoreResult<()> {
 pub(crate) struct BaseTarget {
     /// `None` for a database without a schema, where nothing is to be made.
     base: Option<Arc<dyn Base>>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    /// The same, once it is a target.
+    opened: Option<OpenBase>,
+    access: BaseAccess,
     /// Count of time of the source, and wall time then.
     counted: Timestamp,
     began: Timestamp,
@@ -182,13 +214,12 @@ impl BaseTarget {
     #[cfg(feature = "postgres")]
     pub(crate) async fn open_postgres(
         url: &super::PostgresUrl,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
+        access: BaseAccess,
         is_dry: bool,
     ) -> StoreResult<Self> {
-        let base = connect(url, !is_dry).await?;
-        let (counted, began) = (Timestamp(0), clock.now());
-        Ok(Self { base, clock, entropy, counted, began, parts: Vec::new(), bytes: 0 })
+        let (base, opened) = (connect(url, !is_dry).await?, None);
+        let (counted, began) = (Timestamp(0), access.clock.now());
+        Ok(Self { base, opened, access, counted, began, parts: Vec::new(), bytes: 0 })
     }
 
     fn base(&self) -> StoreResult<&Arc<dyn Base>> {
@@ -196,8 +227,13 @@ impl BaseTarget {
         self.base.as_ref().ok_or(StoreError::ReadOnly { reason })
     }
 
+    fn opened(&self) -> StoreResult<&OpenBase> {
+        let reason = "no migration was begun".to_owned();
+        self.opened.as_ref().ok_or(StoreError::ReadOnly { reason })
+    }
+
     async fn run_step(&self, step: MigrationStep) -> StoreResult<()> {
-        run_step(&**self.base()?, step).await
+        run_step(&*self.opened()?.base, step).await
     }
 
     /// Returns the count of time at which a record was written; `None` if names of then have
@@ -256,19 +292,18 @@ impl MigrationTarget for BaseTarget {
         async move {
             let Some(base) = &self.base else { return Ok(TargetState::Vacant) };
             let status = base.migration_status().await.map_err(store_error)?;
+            let store = read_store(&**base).await?.map(|store| store.id).unwrap_or_default();
             let refuse = |reason| Err(StoreError::ReadOnly { reason });
             match status {
                 MigrationStatus { moved_to: Some(place), .. } => {
                     refuse(format!("its own store was moved to {place}"))
                 }
-                _ if status.has_sessions && !status.is_target => {
-                    Ok(TargetState::Complete(status.store))
-                }
+                _ if status.has_sessions && !status.is_target => Ok(TargetState::Complete(store)),
                 _ if status.nodes > 0 => refuse(format!(
                     "{} node(s) reported within the last 10 seconds: stop them",
                     status.nodes
                 )),
-                _ if status.is_target => Ok(TargetState::Begun(status.store)),
+                _ if status.is_target => Ok(TargetState::Begun(store)),
                 _ => Ok(TargetState::Vacant),
             }
         }
@@ -277,10 +312,15 @@ impl MigrationTarget for BaseTarget {
 
     fn begin<'a>(&'a mut self, source: &'a dyn MigrationSource) -> StoreFuture<'a, ()> {
         async move {
-            (self.counted, self.began) = (source.counted_time(), self.clock.now());
-            if !self.base()?.migration_status().await.map_err(store_error)?.is_target {
-                self.run_step(MigrationStep::Begin(source.store_id())).await?;
+            let (base, entropy) = (Arc::clone(self.base()?), Arc::clone(&self.access.entropy));
+            let (now, given) = (self.access.clock.now(), self.access.keys.clone());
+            (self.counted, self.began) = (source.counted_time(), now);
+            if !base.migration_status().await.map_err(store_error)?.is_target {
+                let slot = new_store_slot(&*entropy, now, source.store_id(), given.as_deref());
+                run_step(&*base, MigrationStep::Begin(slot)).await?;
             }
+            let keys = NodeKeys::open(&*base, entropy, now, given).await?;
+            self.opened = Some(OpenBase::new(base, keys));
             Ok(())
         }
         .boxed()
@@ -288,7 +328,7 @@ impl MigrationTarget for BaseTarget {
 
     fn reader(&mut self) -> StoreFuture<'_, Box<dyn MigrationSource>> {
         async move {
-            let source = BaseSource::open(Arc::clone(self.base()?)).await?;
+            let source = BaseSource::open(Arc::clone(self.base()?), &self.access).await?;
             Ok(Box::new(source) as Box<dyn MigrationSource>)
         }
         .boxed()
@@ -296,7 +336,8 @@ impl MigrationTarget for BaseTarget {
 
     fn remove<'a>(&'a mut self, session: &'a MigratedSession) -> StoreFuture<'a, ()> {
         async move {
-            let (name, uid) = (session_name(&session.key), uid_of(session.hash));
+            let names = &self.opened()?.keys.names;
+            let (name, uid) = (session_name(names, &session.key), uid_of(session.hash));
             self.run_step(MigrationStep::Remove { name, uid }).await
         }
         .boxed()
@@ -308,14 +349,15 @@ impl MigrationTarget for BaseTarget {
         part: SessionPart,
     ) -> StoreFuture<'a, ()> {
         async move {
-            let row = new_row(&session.key, session.hash, &session.entry);
+            let keyed = &self.opened()?.keys.names;
+            let row = new_row(keyed, &session.key, session.hash, &session.entry);
             let (mut frames, mut names) = (Vec::new(), Vec::new());
             let mut hidden = part.batches;
             for frame in part.frames {
                 let (records, more) = records_of(&frame, &session.entry);
                 hidden.extend(more);
                 names.extend(self.names_of(&frame.header, &records));
-                let attempt = || self.entropy.draw_salt();
+                let attempt = || self.access.entropy.draw_salt();
                 frames.extend(request_frames(&frame.header, &records, &attempt));
             }
             for (at, batch) in hidden {
@@ -331,7 +373,8 @@ impl MigrationTarget for BaseTarget {
 
     fn end<'a>(&'a mut self, session: &'a MigratedSession) -> StoreFuture<'a, ()> {
         async move {
-            let row = new_row(&session.key, session.hash, &session.entry);
+            let keyed = &self.opened()?.keys.names;
+            let row = new_row(keyed, &session.key, session.hash, &session.entry);
             let at = self.live_count(Timestamp(session.entry.created_at));
             let key = session.entry.create_key.as_ref().zip(at).map(|(key, at)| {
                 let digest = Some(Bytes::copy_from_slice(&row.uid));

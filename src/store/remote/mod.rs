@@ -29,7 +29,7 @@ mod sealed;
 mod verify;
 
 pub use engine::RemoteStore;
-pub(crate) use migrate::{BaseSource, BaseTarget};
+pub(crate) use migrate::{BaseAccess, BaseSource, BaseTarget};
 pub use node::RemoteOptions;
 
 #[cfg(feature = "tests")]

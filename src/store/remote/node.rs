@@ -139,10 +139,7 @@ impl Node {
         let given = options.keys.clone();
         let keys = NodeKeys::open(&*base, Arc::clone(&entropy), clock.now(), given).await?;
         let keys = Arc::new(keys);
-        let base = match keys.are_used() {
-            true => Arc::new(SealedBase::new(base, Arc::clone(&keys))),
-            false => base,
-        };
+        let base = SealedBase::wrap(base, &keys);
         let mut id = [0; 16];
         entropy.fill(&mut id);
         let real = SystemClock::new();

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use crate::{
     event::{
-        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionKey, TenantId, Timestamp,
-        short_hash,
+        Incarnation, Lsn, Position, Range, Scope, SessionHash, SessionId, SessionKey, TenantId,
+        Timestamp, short_hash,
     },
     log::{ChainValue, EndReason, Entry, WorkSummary, keyring::NameKey},
     store::{

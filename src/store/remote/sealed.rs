@@ -13,7 +13,7 @@
 //! names of events, batches and creations: their hash behind the uid or scope, hashed with a key
 //! ```
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -21,14 +21,16 @@ use tokio::sync::broadcast;
 
 use super::{keys::NodeKeys, plan::NO_SALT, row::keyed_name};
 use crate::{
+    env::sync::Mutex,
     event::{Lsn, Position, Range, Timestamp},
     log::{Cipher, Encryptor, Fault, Frame, KeyNumber},
     store::{
         TenantUsage,
         base::{
-            Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, FrameQuery,
-            Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowSelection, RowStage,
-            RowWrite, SessionRow, SlotChange, StoredFrame, WriteOutcome,
+            Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CopiedPart, CreateOutcome,
+            FrameQuery, Hash16, Heartbeat, KnownName, MigrationStatus, MigrationStep, NewFrame,
+            NewRow, ReclaimStep, RowSelection, RowStage, RowWrite, SessionRow, SlotChange,
+            StoredFrame, WriteOutcome,
         },
     },
 };
@@ -44,11 +46,17 @@ const WRONG_DIGEST: &[u8] = &[u8::MAX; 32];
 pub(super) struct SealedBase {
     base: Arc<dyn Base>,
     keys: Arc<NodeKeys>,
+    /// Keys of sessions that a migration copies, until their last part.
+    copied: Mutex<HashMap<Hash16, (Bytes, Cipher)>>,
 }
 
 impl SealedBase {
-    pub(super) fn new(base: Arc<dyn Base>, keys: Arc<NodeKeys>) -> Self {
-        Self { base, keys }
+    /// Returns the base whose content is encrypted under the keys, if the store is encrypted.
+    pub(super) fn wrap(base: Arc<dyn Base>, keys: &Arc<NodeKeys>) -> Arc<dyn Base> {
+        match keys.are_used() {
+            true => Arc::new(Self { base, keys: Arc::clone(keys), copied: Mutex::default() }),
+            false => base,
+        }
     }
 
     /// Returns the name of an event, a batch or a creation that a session or scope has.
@@ -145,6 +153,30 @@ impl SealedBase {
         self.seal_names(new.row.uid, &mut sealed.names);
         sealed.key = new.key.map(|key| self.hash(new.row.scope, key));
         (sealed.row.slot, sealed.store_slot) = (Some(slot), Some(store_slot));
+        Ok(sealed)
+    }
+
+    fn seal_part(&self, part: &CopiedPart) -> Result<CopiedPart, BaseError> {
+        let (mut sealed, row) = (part.clone(), &part.row);
+        if row.stage == RowStage::Erased {
+            self.encrypt_frames(self.keys.store_cipher(), &mut sealed.frames);
+        } else {
+            let mut copied = self.copied.lock();
+            let (slot, cipher) = match copied.remove(&row.uid) {
+                Some(key) => key,
+                None => self.keys.make_key(row.uid, row.tenant, &self.keys.store_slot())?,
+            };
+            self.encrypt_frames(&cipher, &mut sealed.frames);
+            sealed.row.slot = Some(slot.clone());
+            if !part.is_last {
+                copied.insert(row.uid, (slot, cipher));
+            }
+        }
+        self.seal_row(&mut sealed.row);
+        self.seal_names(row.uid, &mut sealed.names);
+        if let Some((hash, _)) = &mut sealed.key {
+            *hash = self.hash(row.scope, *hash);
+        }
         Ok(sealed)
     }
 }
@@ -284,6 +316,24 @@ impl Base for SealedBase {
 
     fn beat(&self, beat: Heartbeat) -> BaseFuture<'_, BaseStatus> {
         self.base.beat(beat)
+    }
+
+    fn migration_status(&self) -> BaseFuture<'_, MigrationStatus> {
+        self.base.migration_status()
+    }
+
+    fn migrate(&self, step: MigrationStep) -> BaseFuture<'_, bool> {
+        async move {
+            let step = match step {
+                MigrationStep::Copy(parts) => {
+                    let sealed = parts.iter().map(|part| self.seal_part(part));
+                    MigrationStep::Copy(sealed.collect::<Result<_, _>>()?)
+                }
+                other => other,
+            };
+            self.base.migrate(step).await
+        }
+        .boxed()
     }
 
     fn hint(&self, moved: Vec<Hash16>) {

@@ -17,18 +17,25 @@ use super::{
 use crate::event::Timestamp;
 
 const STATUS: &str = "\
-SELECT t.id, t.counted, t.is_target, t.moved_to, EXISTS (SELECT FROM sl.session) AS has_sessions,
+SELECT t.counted, t.is_target, t.moved_to, EXISTS (SELECT FROM sl.session) AS has_sessions,
   (SELECT count(*) FROM sl.node WHERE seen > clock_timestamp() - interval '10 s') AS nodes
 FROM sl.store t";
 
 const BEGIN: &str = "\
-UPDATE sl.store SET id = $1, is_target = true, counted = 0
-WHERE NOT EXISTS (SELECT FROM sl.session) AND moved_to IS NULL
-  AND NOT EXISTS (SELECT FROM sl.node WHERE seen > clock_timestamp() - interval '10 s')
-RETURNING true";
+WITH target AS (
+  UPDATE sl.store SET is_target = true, counted = 0
+  WHERE NOT EXISTS (SELECT FROM sl.session) AND moved_to IS NULL
+    AND NOT EXISTS (SELECT FROM sl.node WHERE seen > clock_timestamp() - interval '10 s')
+  RETURNING true
+), keyed AS (
+  INSERT INTO sl.key (session, slot)
+  SELECT '00000000-0000-0000-0000-000000000000', $1 FROM target
+  ON CONFLICT (session) DO UPDATE SET slot = excluded.slot
+)
+SELECT EXISTS (SELECT FROM target)";
 
 /// Parts of many sessions: 1-17 the columns of whole sessions, 18-25 frames, 26-31 names, 32-35
-/// tenants, scopes, times of creation and parents of the whole sessions.
+/// tenants, scopes, times of creation, parents and slots of the whole sessions.
 const COPY: &str = "\
 WITH target AS MATERIALIZED (
   SELECT FROM sl.store WHERE is_target FOR SHARE
@@ -60,6 +67,11 @@ WITH target AS MATERIALIZED (
     w(name, uid, revision, tail, next, updated_at, used_at, bytes, stage, unfinished, chain,
       control_chain, work, entry, workspace, enters, tenant, scope, created_at, parent)
   ON CONFLICT DO NOTHING
+), keyed AS (
+  INSERT INTO sl.key (session, slot)
+  SELECT k.* FROM target, unnest($2::uuid[], $36::bytea[]) k(session, slot)
+  WHERE k.slot IS NOT NULL
+  ON CONFLICT (session) DO UPDATE SET slot = excluded.slot
 )
 SELECT EXISTS (SELECT FROM target)";
 
@@ -70,6 +82,8 @@ WITH target AS MATERIALIZED (
   DELETE FROM sl.frame f USING target WHERE f.session = $2
 ), names AS (
   DELETE FROM sl.name n USING target WHERE n.session = $2
+), slots AS (
+  DELETE FROM sl.key k USING target WHERE k.session = $2
 ), gone AS (
   DELETE FROM sl.session s USING target WHERE s.name = $1 AND s.uid = $2
 )
@@ -107,7 +121,6 @@ impl PostgresBase {
         let found = self.read_on(self.pick(&self.waiting), STATUS, &[]).await?;
         let row = found.first().ok_or_else(|| BaseError::Failed("no row of a store".to_owned()))?;
         Ok(MigrationStatus {
-            store: row.get::<_, Uuid>("id").into_bytes(),
             counted: Timestamp(row.get("counted")),
             is_target: row.get("is_target"),
             moved_to: row.get("moved_to"),
@@ -119,9 +132,7 @@ impl PostgresBase {
     pub(super) async fn run_migration_step(&self, step: MigrationStep) -> Result<bool, BaseError> {
         let connection = self.pick(&self.waiting);
         let found = match step {
-            MigrationStep::Begin(store) => {
-                self.write(connection, BEGIN, &[&Uuid::from_bytes(store)]).await
-            }
+            MigrationStep::Begin(slot) => self.write(connection, BEGIN, &[&&slot[..]]).await,
             MigrationStep::Copy(parts) => return self.copy_parts(parts).await,
             MigrationStep::Remove { name, uid } => {
                 let [name, uid] = [name, uid].map(Uuid::from_bytes);
@@ -145,16 +156,17 @@ impl PostgresBase {
         let created: Vec<i64> = wholes.iter().map(|row| row.created_at.0).collect();
         let parents: Vec<Option<Uuid>> =
             wholes.iter().map(|row| row.parent.map(Uuid::from_bytes)).collect();
+        let slots: Vec<Option<&[u8]>> = wholes.iter().map(|row| row.slot.as_deref()).collect();
         let (frames, names) = (frames_by_owner(&parts), names_by_owner(&parts));
-        let wholes: Vec<RowWrite> =
+        let writes: Vec<RowWrite> =
             wholes.iter().map(|row| row_write(row, row.uid, Vec::new(), Vec::new())).collect();
-        let rows = RowColumns::new(wholes.iter());
+        let rows = RowColumns::new(writes.iter());
         let frames = FrameColumns::new(&frames);
         let names = NameColumns::new(&names);
         let mut params = rows.arrays();
         params.extend(frames.of_many());
         params.extend(names.of_copied());
-        params.extend([&tenants as &(dyn ToSql + Sync), &scopes, &created, &parents]);
+        params.extend([&tenants as &(dyn ToSql + Sync), &scopes, &created, &parents, &slots]);
         let found = self.write(self.pick(&self.waiting), COPY, &params).await?;
         Ok(found.first().is_some_and(|row| row.get(0)))
     }

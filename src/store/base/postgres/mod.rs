@@ -656,7 +656,6 @@ impl Base for PostgresBase {
                 now: Timestamp(row.get("now")),
                 others: others.iter().map(|row| row.get(1)).collect(),
                 durability: durability_of(row),
-                store: row.get::<_, Uuid>("id").into_bytes(),
                 closed: migration::closing_reason(row.get("is_target"), row.get("moved_to")),
             })
         }

@@ -44,7 +44,6 @@ CREATE TABLE IF NOT EXISTS sl.store (
   format     int4 NOT NULL,
   created_at timestamptz NOT NULL DEFAULT now(),
   counted    int8 NOT NULL DEFAULT 0,
-  id         uuid NOT NULL DEFAULT gen_random_uuid(),
   is_target  bool NOT NULL DEFAULT false,
   moved_to   text
 );
@@ -504,7 +503,7 @@ WITH t AS (
 ), old AS (
   DELETE FROM sl.node WHERE $5 AND id = $1 OR seen < clock_timestamp() - interval '1 hour'
 )
-SELECT t.counted, t.id, t.is_target, t.moved_to, r.removals,
+SELECT t.counted, t.is_target, t.moved_to, r.removals,
   (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now,
   current_setting('synchronous_standby_names') AS standbys, current_setting('fsync') AS fsync,
   current_setting('full_page_writes') AS pages
