@@ -580,7 +580,7 @@ fn an_encrypted_store_is_copied_under_its_key_and_in_plaintext_only_when_asked()
     node.run_in(&key, &arguments).ok();
     assert_eq!(node.run_in(&key, &["--store", &address, "events", "s"]).ok(), read);
     node.kill_owner();
-    let wrong = [("SESSIONLOG_KEY", "1".repeat(64))];
+    let wrong = [("SESSIONLOG_KEY", "5a0e93c1".repeat(8))];
     let wrong = wrong.each_ref().map(|(name, value)| (*name, value.as_str()));
     let back = place.path("back").display().to_string();
     let arguments = ["migrate", "--from", &address, "--to", &back, "--decrypt", "--json"];
