@@ -14,7 +14,7 @@ use super::{
     cell::{Cell, Group, Kept, Limits, Load, Prepare, Prepared, Probe, ProbeResult, Round, figure},
     engine::{self, Writer},
     failure::Outcome,
-    http::{self, SLICE, creation_requests, get, post_json, session_of},
+    http::{self, creation_requests, get, post_json, session_of},
     machine,
     network::{self, Connection, Manner},
     postgres::{Postgres, REPLICATED},
