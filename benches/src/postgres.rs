@@ -200,7 +200,9 @@ impl Programs {
     /// Starts a standby, which every commit of the primary waits for from then on.
     fn replicate(&self, site: &Site, primary: &Postgres, name: &str) -> Outcome<Process> {
         let directory = self.create_directory(site, name)?;
-        let mut copying = self.command(&self.make.with_file_name("pg_basebackup"), &directory);
+        let missing = || io::Error::other("there is no pg_basebackup");
+        let copier = find("pg_basebackup", &version_directories()).ok_or_else(missing)?;
+        let mut copying = self.command(&copier, &directory);
         let port = primary.address.port().to_string();
         copying.args(["-h", "127.0.0.1", "-p", &port, "-U", USER, "-R", "-c", "fast"]);
         run_to_end(site, copying, "pg_basebackup")?;
