@@ -140,15 +140,23 @@ impl Node {
         builder: &mut SliceBuilder<'_>,
         gaps: &mut Vec<SessionGap>,
     ) -> StoreResult<bool> {
-        let mut left = part.range;
+        let (mut left, mut looks_further) = (part.range, false);
         let (mut known, mut found_gaps) = (Vec::new(), Vec::new());
         while !left.is_empty() && !builder.full {
             let room = read.events_max.saturating_sub(builder.events.len());
             let frames = room.saturating_add(1).min(FRAMES_MAX);
             let bytes = read.bytes_max.saturating_add(FRAME_BYTES).min(READ_BYTES_MAX);
+            // A frame may have many events: no more are read than there is room for.
+            let most = if looks_further { u64::MAX } else { frames as u64 };
             let query = match read.fill {
-                FillDirection::Forward => FrameQuery::Forward { range: left, frames, bytes },
-                FillDirection::Backward => FrameQuery::Backward { range: left, frames, bytes },
+                FillDirection::Forward => {
+                    let to = left.to.min(Position(left.from.0.saturating_add(most)));
+                    FrameQuery::Forward { range: Range::new(left.from, to), frames, bytes }
+                }
+                FillDirection::Backward => {
+                    let from = left.from.max(Position(left.to.0.saturating_sub(most)));
+                    FrameQuery::Backward { range: Range::new(from, left.to), frames, bytes }
+                }
             };
             let found = self.base.frames(uid_of(part.hash), query).await.map_err(store_error)?;
             let Some((row, mut frames)) = found else { return Ok(true) };
@@ -161,10 +169,14 @@ impl Node {
             }
             let writer = Head::from_row(&self.keys.names, row, 0)?;
             known = writer.entry.gaps();
+            if frames.is_empty() && !std::mem::replace(&mut looks_further, true) {
+                continue;
+            }
             if frames.is_empty() {
                 found_gaps.push(missing_gap(left));
                 break;
             }
+            looks_further = false;
             if read.fill == FillDirection::Backward {
                 frames.reverse();
             }
