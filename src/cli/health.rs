@@ -68,10 +68,8 @@ impl StoreStatus {
         let mut unknown = Vec::new();
         let mut hooks = BTreeMap::new();
         // An owner would make the schema of a store.
-        let missing = match here && starts && config.database.is_some() {
-            true => open::check_is_store(config).err(),
-            false => None,
-        };
+        let is_node = here && starts && config.database.is_some();
+        let missing = is_node.then(|| open::check_is_store(config)).and_then(Result::err);
         let sessions = match (missing, exists || !here) {
             (Some(problem), _) => Err(problem.to_string()),
             (None, true)

@@ -169,14 +169,11 @@ impl Node {
             }
             let writer = Head::from_row(&self.keys.names, row, 0)?;
             known = writer.entry.gaps();
-            if frames.is_empty() && !std::mem::replace(&mut looks_further, true) {
-                continue;
-            }
-            if frames.is_empty() {
+            if frames.is_empty() && looks_further {
                 found_gaps.push(missing_gap(left));
                 break;
             }
-            looks_further = false;
+            looks_further = frames.is_empty();
             if read.fill == FillDirection::Backward {
                 frames.reverse();
             }

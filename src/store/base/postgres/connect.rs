@@ -236,7 +236,6 @@ impl Connector {
             one.batch_execute("COMMIT").await?;
             other.batch_execute("COMMIT").await?;
             let mut stays = true;
-            // Each twice: a pooler takes the process that was freed last, or all by turns.
             for (client, began) in [(one, &first), (&other, &second)].repeat(2) {
                 stays &= process(client, "").await? == *began;
             }

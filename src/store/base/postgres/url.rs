@@ -16,8 +16,6 @@ const PORT: u16 = 5432;
 const CONNECT: Duration = Duration::from_secs(2);
 /// Time after which a connection without an acknowledgement is lost.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(10);
-/// Directories of sockets that servers use by default.
-const SOCKET_DIRECTORIES: [&str; 3] = ["/tmp", "/run/postgresql", "/var/run/postgresql"];
 /// Options of the address.
 const OPTIONS: &str = "schema, durability, sslmode, sslrootcert, sslcert, sslkey, host, port, \
                        user, application_name";
@@ -171,7 +169,8 @@ impl PostgresUrl {
     pub fn with_password_file(mut self, text: &str) -> Self {
         let find = |(host, port): &(String, u16)| {
             // A directory of sockets that servers use by default stands for this machine.
-            let host = if SOCKET_DIRECTORIES.contains(&&**host) { "localhost" } else { host };
+            let is_usual = matches!(&**host, "/tmp" | "/run/postgresql" | "/var/run/postgresql");
+            let host = if is_usual { "localhost" } else { host };
             find_password(text, [host, &port.to_string(), &self.database, &self.user])
         };
         self.passwords = self.hosts.iter().map(find).collect();
@@ -383,6 +382,7 @@ mod tests {
     #[test]
     fn each_host_has_the_password_of_the_first_line_that_matches() {
         let text = "# db:*:*:ada:no\ndb:5432:other:ada:no\n*:*:logs:ada:a:b\n*:*:*:*:c";
+        let hosts = "db1:*:logs:ada:one\ndb2:6000:logs:ada:two\n";
         for (address, file, expected) in [
             ("postgres://ada@db/logs", text, &[Some("a:b")][..]),
             ("postgres://ada@db/logs", "db:1:*:*:x\ndb:5432:logs:ada", &[None]),
@@ -391,11 +391,7 @@ mod tests {
             ("postgres://ada@[::1]:6000/logs", r"\:\:1:6000:logs:ada:six", &[Some("six")]),
             ("postgres://ada@/logs?host=/run/x", "/run/x:*:*:*:a\nlocalhost:*:*:*:b", &[Some("a")]),
             ("postgres://ada@/logs?host=/tmp", "/run/x:*:*:*:a\nlocalhost:*:*:*:b", &[Some("b")]),
-            (
-                "postgres://ada@db1,db2:6000,db3/logs",
-                "db1:*:logs:ada:one\ndb2:6000:logs:ada:two\n",
-                &[Some("one"), Some("two"), None],
-            ),
+            ("postgres://ada@db1,db2:6000,db3/logs", hosts, &[Some("one"), Some("two"), None]),
         ] {
             let url = PostgresUrl::parse(address).unwrap().with_password_file(file);
             let hosts = url.hosts();
