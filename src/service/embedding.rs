@@ -374,10 +374,11 @@ impl Service {
         keep: &Keep<'_>,
     ) -> Vec<NearPassage> {
         let Some(embedding) = &self.embedding else { return Vec::new() };
-        self.with_parts(&embedding.index_of(scope), |parts| {
+        let (found, _) = self.with_parts(&embedding.index_of(scope), |parts| {
             let parts = parts.iter().filter_map(|bytes| VectorPart::from_trusted(bytes).ok());
             nearest(&parts.collect::<Vec<_>>(), vector, keep)
-        })
+        });
+        found
     }
 
     /// Returns the vector of a query that `reduce` shortens after the secret rules checked it;

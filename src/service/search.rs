@@ -176,13 +176,13 @@ impl Service {
         let order = if newest_first { HitOrder::Time } else { HitOrder::Score };
         let how = (order, asked.include_archived);
         let ranking = self.prepare_ranking(of, Arc::clone(&query), how, family, wanted);
-        let (mut slot, (mut ranked, near)) = slot.run(ranking).await?;
+        let (mut slot, (mut ranked, near, covered)) = slot.run(ranking).await?;
         if !newest_first {
             slot = self.add_phrase_scores(caller, &query, &mut ranked.hits, slot).await?;
         }
         let mut answer = SearchAnswer {
             hits: Vec::new(),
-            complete: merge_coverage(index.coverage(), has_all_changes, meaning),
+            complete: merge_coverage(covered, has_all_changes, meaning),
             workspaces,
             limited: ranked.limited,
             next_page: None,
@@ -301,7 +301,8 @@ impl Service {
         self.embed_query(words?, strip_operators).await
     }
 
-    /// Returns a computation that ranks the matches and owns its inputs.
+    /// Returns a computation that ranks the matches and owns its inputs. It also returns the
+    /// coverage of the parts that it read: the index may have more by the time of the answer.
     fn prepare_ranking(
         &self,
         (index, vector): (Arc<ScopeIndex>, Option<Vec<f32>>),
@@ -309,7 +310,7 @@ impl Service {
         (order, archived): (HitOrder, bool),
         family: Option<Family>,
         wanted: usize,
-    ) -> impl FnOnce() -> (RankedHits, Vec<NearPassage>) + Send + 'static {
+    ) -> impl FnOnce() -> (RankedHits, Vec<NearPassage>, Complete) + Send + 'static {
         let service = self.clone();
         move || {
             let served = |session: SessionHash| {
@@ -329,7 +330,7 @@ impl Service {
                 let kept = kept.map(|of| (of.from.max(range.from), of.to.min(range.to)));
                 kept.filter(|(from, to)| from < to).map(|(from, to)| Range::new(from, to)).collect()
             };
-            let mut ranked = service.with_parts(&index, |parts| {
+            let (mut ranked, covered) = service.with_parts(&index, |parts| {
                 let parts = parts.iter().filter_map(|bytes| Part::from_trusted(bytes).ok());
                 rank(&parts.collect::<Vec<_>>(), &query, &keep, order, wanted)
             });
@@ -342,7 +343,7 @@ impl Service {
             for one in &mut near {
                 set_server(served(one.hash), one.position, (&mut one.hash, &mut one.session));
             }
-            (ranked, near)
+            (ranked, near, covered)
         }
     }
 }

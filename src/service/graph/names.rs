@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     api::{graph::NamedInSession, search::Complete},
+    env::sync::Mutex,
     event::{Position, Range, SessionId, Timestamp},
     search::{self, EntityKind, EventsByDay, Keep, NamedEntities, Part, SessionRef},
     service::{
@@ -38,13 +39,23 @@ pub(super) struct OpenIndex {
     index: Arc<ScopeIndex>,
     has_all_changes: bool,
     workspace: Arc<str>,
+    /// Coverage of the parts that were read; of several reads, the first that was not complete.
+    covered: Mutex<Option<Complete>>,
 }
 
 impl OpenIndex {
-    /// Returns the part of the recorded events that the index covers.
+    /// Returns the part of the recorded events that the reads of the index covered.
     pub(super) fn coverage(&self) -> Complete {
-        let complete = self.index.coverage();
+        let covered = self.covered.lock().clone();
+        let complete = covered.unwrap_or_else(|| self.index.coverage());
         Complete { is_complete: self.has_all_changes && complete.is_complete, ..complete }
+    }
+
+    fn record_read(&self, covered: Complete) {
+        let mut known = self.covered.lock();
+        if known.as_ref().is_none_or(|known| known.is_complete) {
+            *known = Some(covered);
+        }
     }
 
     /// Returns the maximum number of counted names, and the bytes needed to count them.
@@ -68,7 +79,8 @@ impl Service {
         let wait = CATCH_UP + wait;
         let caught_up = self.wait_for_index(&caller.scope, wait, ScopeIndex::is_caught_up);
         let (index, has_all_changes) = caught_up.await;
-        Some(OpenIndex { index, has_all_changes, workspace: workspace.into() })
+        let (workspace, covered) = (workspace.into(), Mutex::default());
+        Some(OpenIndex { index, has_all_changes, workspace, covered })
     }
 
     /// Runs `look` over the parts of an index, with a filter for the sessions of the workspace.
@@ -79,7 +91,7 @@ impl Service {
     ) -> ServiceResult<T> {
         let (index, workspace) = (Arc::clone(&opened.index), Arc::clone(&opened.workspace));
         let service = self.clone();
-        self.compute(&opened.index.scope.tenant, move || {
+        let computed = self.compute(&opened.index.scope.tenant, move || {
             let is_of = |id: &SessionId, of: Option<&str>, _: bool| {
                 let is_wanted = of == Some(&*workspace) && !is_notebook(id);
                 is_wanted.then_some(Position(u64::MAX))
@@ -94,8 +106,10 @@ impl Service {
                 let parts = parts.iter().filter_map(|bytes| Part::from_trusted(bytes).ok());
                 look(&parts.collect::<Vec<_>>(), &keep)
             })
-        })
-        .await
+        });
+        let (found, covered) = computed.await?;
+        opened.record_read(covered);
+        Ok(found)
     }
 
     pub(super) async fn count_names(

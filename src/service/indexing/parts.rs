@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 
 use super::scope::{PartBytes, ScopeIndex, WantedEvents};
 use crate::{
+    api::search::Complete,
     event::pace,
     service::{Code, Service, ServiceError, ServiceResult},
     store::{DerivedName, FillDirection, Mapped, ReadRequest, Slice, StoreError},
@@ -19,19 +20,22 @@ use crate::{
 const DEFERRED_FOR: Duration = Duration::from_secs(30);
 
 impl Service {
-    /// Runs `look` over the bytes of all parts of an index. If one of its files is lost or must be
-    /// removed meanwhile, the result is discarded: `look` ends at its next step, the files are
-    /// closed, and it runs again with the current parts.
+    /// Runs `look` over the bytes of all parts of an index; returns its result, and the coverage of
+    /// these parts. If one of its files is lost or must be removed meanwhile, the result is
+    /// discarded: `look` ends at its next step, the files are closed, and it runs again with the
+    /// current parts.
     pub(in crate::service) fn with_parts<T>(
         &self,
         index: &ScopeIndex,
         look: impl Fn(&[&[u8]]) -> T,
-    ) -> T {
+    ) -> (T, Complete) {
         loop {
+            let (parts, covered) = index.parts();
             let opened = |part: PartBytes| self.open_part(index, part);
-            let parts: Vec<_> = index.parts().into_iter().filter_map(opened).collect();
+            // A lost file is no part any more, and its sessions are behind.
+            let Some(parts) = parts.into_iter().map(opened).collect() else { continue };
             if let Some(found) = with_open_parts(parts, &look) {
-                return found;
+                return (found, covered);
             }
         }
     }

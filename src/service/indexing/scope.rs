@@ -194,8 +194,10 @@ impl ScopeIndex {
         self.state.lock()
     }
 
-    pub(crate) fn parts(&self) -> Vec<PartBytes> {
-        self.state().parts.iter().map(|part| part.bytes.clone()).collect()
+    /// Returns the parts with their coverage: that of the index may be more by the next call.
+    pub(crate) fn parts(&self) -> (Vec<PartBytes>, Complete) {
+        let state = self.state();
+        (state.parts.iter().map(|part| part.bytes.clone()).collect(), state.coverage())
     }
 
     /// Returns the sessions that return what a session wrote, with the positions of each: itself,
@@ -232,35 +234,7 @@ impl ScopeIndex {
     }
 
     pub(crate) fn coverage(&self) -> Complete {
-        let state = self.state();
-        let is_deferred = |hash: &&SessionHash| state.deferred.contains_key(*hash);
-        let [deferred, others] = [true, false]
-            .map(|deferred| state.behind.iter().filter(move |hash| is_deferred(hash) == deferred));
-        let named = deferred.chain(others).filter_map(|hash| {
-            let one = state.sessions.get(hash)?;
-            Some(Behind {
-                session: one.key.session.clone(),
-                indexed_to: one.indexed_to,
-                tail: one.tail,
-                unreadable: is_deferred(&hash),
-            })
-        });
-        let mut complete = Complete {
-            is_complete: state.behind.is_empty(),
-            sessions_behind: state.behind.len() as u64,
-            events_behind: state.events_behind,
-            sessions_unreadable: state.deferred.len() as u64,
-            behind: named.take(NAMED_MAX).collect(),
-            meaning: None,
-            vectors_behind: None,
-        };
-        for hash in state.damaged.iter().filter(|hash| !state.deferred.contains_key(*hash)) {
-            let session = state.sessions.get(hash).filter(|session| session.is_alive());
-            session.into_iter().for_each(|session| {
-                add_unreadable(&mut complete, session.key.session.clone(), session.tail);
-            });
-        }
-        complete
+        self.state().coverage()
     }
 
     /// Records that a session has gaps, which were skipped.
@@ -542,6 +516,37 @@ impl ScopeIndex {
 impl IndexState {
     fn is_caught_up(&self) -> bool {
         self.behind.len() == self.deferred.len()
+    }
+
+    fn coverage(&self) -> Complete {
+        let is_deferred = |hash: &&SessionHash| self.deferred.contains_key(*hash);
+        let [deferred, others] = [true, false]
+            .map(|deferred| self.behind.iter().filter(move |hash| is_deferred(hash) == deferred));
+        let named = deferred.chain(others).filter_map(|hash| {
+            let one = self.sessions.get(hash)?;
+            Some(Behind {
+                session: one.key.session.clone(),
+                indexed_to: one.indexed_to,
+                tail: one.tail,
+                unreadable: is_deferred(&hash),
+            })
+        });
+        let mut complete = Complete {
+            is_complete: self.behind.is_empty(),
+            sessions_behind: self.behind.len() as u64,
+            events_behind: self.events_behind,
+            sessions_unreadable: self.deferred.len() as u64,
+            behind: named.take(NAMED_MAX).collect(),
+            meaning: None,
+            vectors_behind: None,
+        };
+        for hash in self.damaged.iter().filter(|hash| !self.deferred.contains_key(*hash)) {
+            let session = self.sessions.get(hash).filter(|session| session.is_alive());
+            session.into_iter().for_each(|session| {
+                add_unreadable(&mut complete, session.key.session.clone(), session.tail);
+            });
+        }
+        complete
     }
 
     /// Records the positions from which no later event of the part refers to earlier ones.

@@ -1,5 +1,5 @@
-//! A store that blocks appends, removals and reads until they are released, counts reads, and can
-//! be disconnected. It must not change their effect otherwise.
+//! A store that blocks appends, removals and reads until they are released, or the reads of some
+//! sessions; it counts reads, and can be disconnected. It must not change their effect otherwise.
 
 use std::sync::{
     Arc, Mutex,
@@ -22,10 +22,14 @@ use sessionlog::{
 };
 use tokio::sync::watch;
 
+/// Returns true for a session whose reads wait.
+type IsHeld = fn(&SessionId) -> bool;
+
 pub struct Gate {
     store: Arc<dyn Store>,
     open: watch::Sender<bool>,
     reads_open: watch::Sender<bool>,
+    held: watch::Sender<IsHeld>,
     arrived: watch::Sender<usize>,
     passed: AtomicUsize,
     read: AtomicUsize,
@@ -37,9 +41,9 @@ pub struct Gate {
 impl Gate {
     pub fn new(store: Arc<dyn Store>) -> Self {
         let [open, reads_open] = [true; 2].map(|open| watch::channel(open).0);
-        let arrived = watch::channel(0).0;
+        let (held, arrived) = (watch::Sender::new((|_| false) as IsHeld), watch::channel(0).0);
         let (passed, read, reads, is_cut, is_unsure) = Default::default();
-        Self { store, open, reads_open, arrived, passed, read, reads, is_cut, is_unsure }
+        Self { store, open, reads_open, held, arrived, passed, read, reads, is_cut, is_unsure }
     }
 
     pub fn close(&self) {
@@ -54,6 +58,21 @@ impl Gate {
     /// Passes reads through while true; else they wait.
     pub fn open_reads(&self, open: bool) {
         self.reads_open.send_replace(open);
+    }
+
+    /// Holds the reads of these sessions and of their state, and releases those of others.
+    pub fn hold(&self, is_held: IsHeld) {
+        self.arrived.send_replace(0);
+        self.held.send_replace(is_held);
+    }
+
+    /// Waits while the session is held.
+    async fn await_release(&self, key: &SessionKey) {
+        if (*self.held.borrow())(&key.session) {
+            self.arrived.send_modify(|count| *count += 1);
+            let released = |held: &IsHeld| !held(&key.session);
+            self.held.subscribe().wait_for(released).await.unwrap();
+        }
     }
 
     /// Makes every call that can fail return an error while true: the storage is unreachable.
@@ -207,6 +226,7 @@ impl Store for Gate {
 
     fn info<'a>(&'a self, key: &'a SessionKey) -> BoxFuture<'a, StoreResult<SessionInfo>> {
         Box::pin(async move {
+            self.await_release(key).await;
             self.reach()?;
             let info = self.store.info(key).await;
             // Other tasks run before the result is returned.
@@ -226,6 +246,7 @@ impl Store for Gate {
                 self.arrived.send_modify(|count| *count += 1);
                 self.reads_open.subscribe().wait_for(|open| *open).await.unwrap();
             }
+            self.await_release(key).await;
             self.reach()?;
             self.reads.lock().unwrap().push(key.clone());
             let slice = self.store.read(key, read).await?;

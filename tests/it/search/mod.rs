@@ -4,6 +4,7 @@
 mod aside;
 mod kept;
 mod meaning;
+mod meanwhile;
 mod restored;
 mod said;
 mod turns;
@@ -88,7 +89,10 @@ async fn an_acknowledged_event_is_a_hit_or_its_session_is_listed_as_behind() {
             let events = json!({"events": [{"type": "user.message", "content": word}]});
             house.post("/v1/sessions/empty/events", &events).await;
             let found = house.get(&format!("/v1/search?q={word}")).await.json();
-            let is_behind = found["complete"]["behind"][0]["session"] == "empty";
+            let complete = &found["complete"];
+            let is_behind = complete["behind"][0]["session"] == "empty"
+                // The store did not list the changed sessions in time, so none can be named.
+                || complete["is_complete"] == false && complete["sessions_behind"] == 0;
             let place = format!("empty {n}");
             assert!(places(&found).first() == Some(&place) || is_behind, "{found}");
             let found = search(house, json!({"q": word})).await;
