@@ -51,6 +51,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "repair",
             "inspect",
             "backup",
+            "migrate",
             "retention",
             "hold",
             "restore",

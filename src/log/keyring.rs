@@ -198,6 +198,12 @@ impl OwnKey {
         Self { key: Zeroizing::new(key), store, created_at }
     }
 
+    /// Returns this key for a copy of its store, so that names derived from content stay.
+    #[must_use]
+    pub fn for_copy(&self, created_at: i64) -> Self {
+        Self { key: self.key.clone(), store: self.store, created_at }
+    }
+
     /// Returns the cipher of this key.
     #[must_use]
     pub fn cipher(&self) -> Cipher {

@@ -129,11 +129,11 @@ pub(crate) struct BackupRestoreArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  sessionlog migrate --from ~/.local/share/sessionlog --to postgres://sessionlog@db.example.org/logs
+  sessionlog migrate --from ~/.local/share/sessionlog --to postgres://sl@db.example.org/logs
   sessionlog migrate --from postgres://sessionlog@db.example.org/logs --to ./logs --keep
 Every process that serves one of the two places must be stopped. A run that was interrupted is
-continued by the same command; after the last step it changes nothing. Exit code 3: sessions of the
-source are damaged. See docs/beyond-one-machine.md.")]
+continued by the same command; after the last step it changes nothing. Exit code 3: the source
+has damaged sessions. See docs/beyond-one-machine.md.")]
 pub(crate) struct MigrateArgs {
     /// Data directory or address of the database that the store is in
     #[arg(long, value_name = "PLACE")]

@@ -14,7 +14,8 @@ use crate::{
     env::Env,
     log::{
         Cipher, Delta, Encryptor, SETTLED_AT, StoreFile, StoreKeys, encode_delta,
-        keyring::MasterKey, settled_header,
+        keyring::{MasterKey, OwnKey},
+        settled_header,
     },
 };
 
@@ -58,18 +59,19 @@ pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> 
 /// Creates the files of a store, then `STORE`: until its rename is durable the store does not
 /// exist, and the next start creates it again.
 fn create_store(env: &Env) -> io::Result<StoreFile> {
-    let store = create_files(env, env.random())?;
+    let store = create_files(env, env.random(), None)?;
     replace(env, STORE, &mut |file| file.write_at(0, &store.encode()))?;
     Ok(store)
 }
 
-/// Creates directories, the files of keys and both settled files, durably.
-pub(super) fn create_files(env: &Env, id: [u8; 16]) -> io::Result<StoreFile> {
+/// Creates directories, the files of keys and both settled files, durably; `own` is the own key of
+/// a store that is copied.
+pub(super) fn create_files(env: &Env, id: [u8; 16], own: Option<&OwnKey>) -> io::Result<StoreFile> {
     let (storage, created_at) = (&env.storage, env.clock.now().0);
     for directory in [JOURNAL, SETTLED, SEGMENTS, QUARANTINE] {
         storage.create_dir(directory)?;
     }
-    let store = StoreFile { id, created_at, keys: keys::create_files(env, id, created_at)? };
+    let store = StoreFile { id, created_at, keys: keys::create_files(env, id, created_at, own)? };
     let cipher = unwrap_store_cipher(env, &store);
     let nonce = || env.random_secret();
     let encryptor = cipher.as_ref().map(|cipher| Encryptor { cipher, nonce: &nonce });

@@ -22,6 +22,7 @@ use crate::{
     event::{Lsn, SessionHash, SessionKey, Timestamp, limits},
     log::{
         Cipher, Delta, Entry, FrameHeader, KnownBatch, LogError, Record, SegmentEntry, StoreFile,
+        keyring::OwnKey,
         scan::ScanPiece,
         seal,
         segment::{self, SegmentHeader},
@@ -146,6 +147,10 @@ impl MigrationSource for DirectorySource {
 
     fn counted_time(&self) -> Timestamp {
         self.store.upkeep.context.counted_time()
+    }
+
+    fn own_key(&self) -> Option<&OwnKey> {
+        self.store.upkeep.context.keys.ring().map(|ring| &ring.own)
     }
 
     fn moved_to(&self) -> Option<String> {
@@ -288,7 +293,7 @@ impl DirectoryTarget {
         let begun = read_small(env, MIGRATING)?.and_then(|begun| StoreFile::decode(&begun).ok());
         let store = match begun {
             Some(store) => store,
-            None => create_copy(env, source.store_id()).map_err(layout::open_error("making it"))?,
+            None => create_copy(env, source).map_err(layout::open_error("making it"))?,
         };
         let keys = EngineKeys::open(env, &store)?;
         let mut entries = BTreeMap::new();
@@ -339,9 +344,9 @@ impl DirectoryTarget {
 }
 
 /// Makes the files of a copy; until `MIGRATING` is whole they are made again.
-fn create_copy(env: &Env, id: [u8; 16]) -> io::Result<StoreFile> {
+fn create_copy(env: &Env, source: &dyn MigrationSource) -> io::Result<StoreFile> {
     layout::replace(env, MIGRATING, &mut |_| Ok(()))?;
-    let store = making::create_files(env, id)?;
+    let store = making::create_files(env, source.store_id(), source.own_key())?;
     layout::replace(env, MIGRATING, &mut |file| file.write_at(0, &store.encode()))?;
     Ok(store)
 }

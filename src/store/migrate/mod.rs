@@ -10,12 +10,18 @@ use std::collections::{HashMap, HashSet};
 pub(crate) use self::part::{MigratedSession, ReadPlace, SessionPart, records_of};
 use self::survey::Survey;
 use super::{StoreError, StoreFuture, rules::ChainWalk};
-use crate::event::{SessionHash, SessionKey, Timestamp};
+use crate::{
+    event::{SessionHash, SessionKey, Timestamp},
+    log::keyring::OwnKey,
+};
 
 /// A store that is read for a migration. Nothing else may write to it meanwhile.
 pub(crate) trait MigrationSource: Send + Sync {
     /// Returns the id of the store, which its copy keeps.
     fn store_id(&self) -> [u8; 16];
+
+    /// Returns the own key of an encrypted store, which an encrypted copy keeps.
+    fn own_key(&self) -> Option<&OwnKey>;
 
     /// Returns the count of time of the store.
     fn counted_time(&self) -> Timestamp;

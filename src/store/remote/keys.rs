@@ -111,7 +111,7 @@ impl NodeKeys {
             None => {
                 let mut id = [0; 16];
                 entropy.fill(&mut id);
-                let after = new_store_slot(&*entropy, now, id, given.as_deref());
+                let after = new_store_slot(&*entropy, now, (id, None), given.as_deref());
                 let change = SlotChange { session: STORE_SLOT, before: None, after };
                 match base.change_slots(vec![change]).await {
                     // It may have happened.
@@ -148,6 +148,11 @@ impl NodeKeys {
     /// Returns the ids of the master keys given.
     pub(super) fn given_ids(&self) -> Vec<KeyId> {
         self.ring.iter().flat_map(|ring| ring.masters.iter().map(MasterKey::id)).collect()
+    }
+
+    /// Returns the store's own key.
+    pub(super) fn own_key(&self) -> Option<&OwnKey> {
+        self.ring.as_ref().map(|ring| &ring.own)
     }
 
     pub(super) fn nonce(&self) -> Nonce {
@@ -344,18 +349,20 @@ fn unknown_master() -> BaseError {
     BaseError::ReadOnly(reason.to_owned())
 }
 
-/// Returns the slot of a new store, with a new key of its own if a master key is given.
+/// Returns the slot of a new store, if a master key is given with a key of its own: that of the
+/// store that it copies, or a new one.
 pub(super) fn new_store_slot(
     entropy: &dyn Entropy,
     now: Timestamp,
-    id: [u8; 16],
+    (id, copied): ([u8; 16], Option<&OwnKey>),
     given: Option<&MasterKeys>,
 ) -> Bytes {
     let (mut key, mut nonce) = ([0; 32], [0; 24]);
     let keys = given.map(|given| {
         entropy.fill_secret(&mut key);
         entropy.fill_secret(&mut nonce);
-        let own = OwnKey::new(key, id, now.0);
+        let new = || OwnKey::new(key, id, now.0);
+        let own = copied.map_or_else(new, |own| own.for_copy(now.0));
         let current = MasterKey::new(given.current.bytes()).wrap_own(&own, nonce);
         StoreKeys { current, previous: None }
     });

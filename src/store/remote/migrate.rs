@@ -18,7 +18,7 @@ use super::{
 use crate::{
     env::{Clock, Entropy, MasterKeys},
     event::{EventId, Lsn, Position, SessionKey, Timestamp, limits},
-    log::{Control, FrameHeader, FrameKind, Record, record, segment::name_hash},
+    log::{Control, FrameHeader, FrameKind, Record, keyring::OwnKey, record, segment::name_hash},
     store::{
         StoreError, StoreFuture, StoreResult,
         base::{
@@ -108,6 +108,10 @@ async fn connect(url: &super::PostgresUrl, makes: bool) -> StoreResult<Option<Ar
 impl MigrationSource for BaseSource {
     fn store_id(&self) -> [u8; 16] {
         self.opened.keys.store
+    }
+
+    fn own_key(&self) -> Option<&OwnKey> {
+        self.opened.keys.own_key()
     }
 
     fn counted_time(&self) -> Timestamp {
@@ -316,7 +320,8 @@ impl MigrationTarget for BaseTarget {
             let (now, given) = (self.access.clock.now(), self.access.keys.clone());
             (self.counted, self.began) = (source.counted_time(), now);
             if !base.migration_status().await.map_err(store_error)?.is_target {
-                let slot = new_store_slot(&*entropy, now, source.store_id(), given.as_deref());
+                let store = (source.store_id(), source.own_key());
+                let slot = new_store_slot(&*entropy, now, store, given.as_deref());
                 run_step(&*base, MigrationStep::Begin(slot)).await?;
             }
             let keys = NodeKeys::open(&*base, entropy, now, given).await?;

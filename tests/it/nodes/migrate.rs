@@ -552,6 +552,7 @@ fn an_encrypted_store_is_copied_under_its_key_and_in_plaintext_only_when_asked()
     let canary = "canary-8821";
     place.write("chats.jsonl", &message("e", canary));
     place.run_in(&key, &["import", "chats.jsonl", "--session", "s"]).ok();
+    place.run_in(&key, &["import", TRANSCRIPT, "--session", "t"]).ok();
     place.kill_owner();
     let (home, copy) = (place.data_dir(), place.path("copy"));
     let (home, to) = (home.display().to_string(), copy.display().to_string());
@@ -575,10 +576,10 @@ fn an_encrypted_store_is_copied_under_its_key_and_in_plaintext_only_when_asked()
     assert!(read.contains(canary), "{read}");
     assert_eq!(node.run_in(&key, &["--store", &address, "verify"]).code, 0);
     // A retry of the same import is known: the names of content are those of the directory.
-    node.write("chats.jsonl", &message("e", canary));
-    let arguments = ["--store", &address, "import", "chats.jsonl", "--session", "s"];
-    node.run_in(&key, &arguments).ok();
-    assert_eq!(node.run_in(&key, &["--store", &address, "events", "s"]).ok(), read);
+    let imported = || node.run_in(&key, &["--store", &address, "events", "t"]).ok();
+    let before = imported();
+    node.run_in(&key, &["--store", &address, "import", TRANSCRIPT, "--session", "t"]).ok();
+    assert_eq!(imported(), before);
     node.kill_owner();
     let wrong = [("SESSIONLOG_KEY", "5a0e93c1".repeat(8))];
     let wrong = wrong.each_ref().map(|(name, value)| (*name, value.as_str()));

@@ -78,14 +78,17 @@ struct MadeKeys {
     keys: Vec<Arc<Cipher>>,
 }
 
-/// Creates the files of keys and the wrapped own key of a new store; `None` without a master key.
+/// Creates the files of keys and the wrapped own key of a new store, that of the store that it
+/// copies if any; `None` without a master key.
 pub(super) fn create_files(
     env: &Env,
     store: [u8; 16],
     created_at: i64,
+    copied: Option<&OwnKey>,
 ) -> io::Result<Option<StoreKeys>> {
     let Some(keys) = &env.keys else { return Ok(None) };
-    let own = OwnKey::new(env.random_secret(), store, created_at);
+    let new = || OwnKey::new(env.random_secret(), store, created_at);
+    let own = copied.map_or_else(new, |own| own.for_copy(created_at));
     let current = MasterKey::new(keys.current.bytes()).wrap_own(&own, env.random_secret());
     env.storage.create_dir(KEYS)?;
     for file in 0..2 {
