@@ -34,7 +34,9 @@ pub(super) fn open_or_create(env: &Env) -> Result<(StoreFile, bool), OpenError> 
     if has(MIGRATING) {
         return Err(OpenError::Migrating);
     }
-    if let Some(place) = read_small(env, MOVED)? {
+    if has(MOVED)
+        && let Some(place) = read_small(env, MOVED)?
+    {
         return Err(OpenError::Moved { place: String::from_utf8_lossy(&place).trim().to_owned() });
     }
     let derived = has(DERIVED);

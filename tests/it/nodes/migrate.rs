@@ -580,16 +580,16 @@ fn an_encrypted_store_is_copied_under_its_key_and_in_plaintext_only_when_asked()
     let before = imported();
     node.run_in(&key, &["--store", &address, "import", TRANSCRIPT, "--session", "t"]).ok();
     assert_eq!(imported(), before);
-    node.kill_owner();
     let wrong = [("SESSIONLOG_KEY", "5a0e93c1".repeat(8))];
     let wrong = wrong.each_ref().map(|(name, value)| (*name, value.as_str()));
-    let back = place.path("back").display().to_string();
+    // The node on demand ends by itself.
+    let back = node.path("back").display().to_string();
     let arguments = ["migrate", "--from", &address, "--to", &back, "--decrypt", "--json"];
     for keys in [&[][..], &wrong] {
-        let refused = place.run_in(keys, &arguments);
+        let refused = node.run_in(keys, &arguments);
         assert!(refused.out.contains("encrypted under the key"), "{refused:?}");
     }
-    place.run_in(&key, &arguments).json();
-    let read = place.run(&["--data-dir", &back, "events", "s"]).ok();
+    node.run_in(&key, &arguments).json();
+    let read = node.run(&["--data-dir", &back, "events", "s"]).ok();
     assert!(read.contains(canary), "{read}");
 }
