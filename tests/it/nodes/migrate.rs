@@ -582,7 +582,11 @@ fn an_encrypted_store_is_copied_under_its_key_and_in_plaintext_only_when_asked()
     assert_eq!(imported(), before);
     let wrong = [("SESSIONLOG_KEY", "5a0e93c1".repeat(8))];
     let wrong = wrong.each_ref().map(|(name, value)| (*name, value.as_str()));
-    // The node on demand ends by itself.
+    // A node that leaves is not waited for.
+    let file = node.write("key", key[0].1);
+    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let flags = ["--store", &address, "--key-file", file.to_str().unwrap()];
+    assert_eq!(node.serve_with(&flags).stop(), Some(0));
     let back = node.path("back").display().to_string();
     let arguments = ["migrate", "--from", &address, "--to", &back, "--decrypt", "--json"];
     for keys in [&[][..], &wrong] {

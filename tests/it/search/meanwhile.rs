@@ -34,7 +34,7 @@ impl Verb {
                 let asked = SearchBody { q, wait_ms, ..SearchBody::default() };
                 let found = service.search(&caller, asked).await.unwrap();
                 // Equal texts are one hit.
-                let found_in = found.hits.iter().map(|hit| 1 + u64::from(hit.repeated));
+                let found_in = found.hits.iter().map(|hit| 1 + hit.repeated);
                 (found_in.sum(), found.complete)
             }
             Self::Analytics => {
