@@ -10,6 +10,7 @@ pub mod lifetime;
 mod listing;
 pub mod local;
 mod maintain;
+#[cfg(feature = "cli")]
 pub(crate) mod migrate;
 #[cfg(feature = "nodes")]
 pub mod remote;

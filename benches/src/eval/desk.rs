@@ -77,6 +77,7 @@ impl Desk {
             home: None,
             process: Vec::new(),
             wait: HOOK_WAIT,
+            timeout: Duration::MAX,
             tokens_max: hook_tokens,
             // Sessions of other seeds are not evaluated.
             recall_max: 0,

@@ -15,6 +15,7 @@ mod journal;
 mod keys;
 mod layout;
 mod making;
+#[cfg(feature = "cli")]
 mod migrate;
 mod open;
 mod options;
@@ -90,6 +91,7 @@ mod rank {
 pub use engine::LocalStore;
 pub use inspect::{Inspection, InspectionLine, Versioned, inspect, list_versions};
 pub use keys::rotate::key_report;
+#[cfg(feature = "cli")]
 pub(crate) use migrate::{DirectorySource, DirectoryTarget};
 pub use options::{OpenError, StoreOptions};
 pub use vault::{BackupError, BackupWriter, RestoredBackup, check_backup, is_vacant, restore};

@@ -18,6 +18,7 @@ mod keys;
 mod lane;
 mod lanes;
 mod lives;
+#[cfg(feature = "cli")]
 mod migrate;
 mod names;
 mod node;
@@ -29,6 +30,7 @@ mod sealed;
 mod verify;
 
 pub use engine::RemoteStore;
+#[cfg(feature = "cli")]
 pub(crate) use migrate::{BaseAccess, BaseSource, BaseTarget};
 pub use node::RemoteOptions;
 
