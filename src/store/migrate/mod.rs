@@ -201,10 +201,7 @@ pub(crate) async fn migrate(
         there = remove_outdated(source, target, &survey).await?;
     }
     let mut after = None;
-    loop {
-        let sessions = source.sessions(after.as_ref()).await?;
-        let Some(last) = sessions.last() else { break };
-        after = Some(last.key.clone());
+    while let Some(sessions) = next_sessions(source, &mut after).await? {
         for session in sessions.iter().filter(|session| survey.keeps(session)) {
             let is_there = there.remove(&session.hash).is_some();
             if !is_there {
@@ -261,10 +258,7 @@ async fn finish(
     }
     check_unused(source).await?;
     let (mut after, mut changed) = (None, Vec::new());
-    loop {
-        let sessions = source.sessions(after.as_ref()).await?;
-        let Some(last) = sessions.last() else { break };
-        after = Some(last.key.clone());
+    while let Some(sessions) = next_sessions(source, &mut after).await? {
         let wanted = sessions.into_iter().filter(|one| survey.keeps(one));
         for session in wanted.filter(|one| !damaged.contains(&one.hash)) {
             let copy = copies.remove(&session.hash);
@@ -278,6 +272,16 @@ async fn finish(
         return Err(MigrationError::Changed(changed));
     }
     Ok(target.finish(source.counted_time()).await?)
+}
+
+/// Returns the next sessions of a source and moves on behind them; `None` at the end.
+async fn next_sessions(
+    source: &dyn MigrationSource,
+    after: &mut Option<SessionKey>,
+) -> Result<Option<Vec<MigratedSession>>, StoreError> {
+    let sessions = source.sessions(after.as_ref()).await?;
+    *after = sessions.last().map(|last| last.key.clone());
+    Ok(after.is_some().then_some(sessions))
 }
 
 async fn check_unused(source: &dyn MigrationSource) -> Result<(), MigrationError> {
@@ -295,10 +299,7 @@ async fn check_contains(
 ) -> Result<(), MigrationError> {
     let there = entries(target).await?;
     let (mut after, mut differing) = (None, Vec::new());
-    loop {
-        let sessions = source.sessions(after.as_ref()).await?;
-        let Some(last) = sessions.last() else { break };
-        after = Some(last.key.clone());
+    while let Some(sessions) = next_sessions(source, &mut after).await? {
         for session in sessions.into_iter().filter(|session| survey.keeps(session)) {
             let reaches = |copy: &MigratedSession| copy.entry.end_lsn >= session.entry.end_lsn;
             if !there.get(&session.hash).is_some_and(reaches) {
@@ -314,12 +315,10 @@ async fn entries(
     place: &dyn MigrationSource,
 ) -> Result<HashMap<SessionHash, MigratedSession>, MigrationError> {
     let (mut found, mut after) = (HashMap::new(), None);
-    loop {
-        let sessions = place.sessions(after.as_ref()).await?;
-        let Some(last) = sessions.last() else { return Ok(found) };
-        after = Some(last.key.clone());
+    while let Some(sessions) = next_sessions(place, &mut after).await? {
         found.extend(sessions.into_iter().map(|session| (session.hash, session)));
     }
+    Ok(found)
 }
 
 /// Removes what an earlier run copied and the source does not have like that any more; returns the
@@ -331,10 +330,7 @@ async fn remove_outdated(
 ) -> Result<HashMap<SessionHash, MigratedSession>, MigrationError> {
     let mut there = entries(&*target.reader().await?).await?;
     let (mut after, mut same) = (None, HashMap::new());
-    loop {
-        let sessions = source.sessions(after.as_ref()).await?;
-        let Some(last) = sessions.last() else { break };
-        after = Some(last.key.clone());
+    while let Some(sessions) = next_sessions(source, &mut after).await? {
         for session in sessions.iter().filter(|session| survey.keeps(session)) {
             if there.get(&session.hash).is_some_and(|copy| copy.entry == session.entry) {
                 same.extend(there.remove_entry(&session.hash));

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{DamagedSession, Migrated, MigratedSession, MigrationSource};
+use super::{DamagedSession, Migrated, MigratedSession, MigrationSource, next_sessions};
 use crate::{
     event::{SessionHash, SessionKey},
     store::StoreResult,
@@ -26,10 +26,7 @@ impl Survey {
     pub(super) async fn read(source: &dyn MigrationSource) -> StoreResult<Self> {
         let (mut survey, mut after, mut ended) = (Self::default(), None, Vec::new());
         let mut readers = Vec::new();
-        loop {
-            let sessions = source.sessions(after.as_ref()).await?;
-            let Some(last) = sessions.last() else { break };
-            after = Some(last.key.clone());
+        while let Some(sessions) = next_sessions(source, &mut after).await? {
             for session in sessions {
                 if let Some(parent) = session.parent() {
                     survey.forks.insert(session.hash, (session.key.clone(), parent));

@@ -74,8 +74,7 @@ impl BaseSource {
         let status = base.migration_status().await.map_err(store_error)?;
         let (entropy, now) = (Arc::clone(&access.entropy), access.clock.now());
         let keys = NodeKeys::open_existing(&*base, entropy, now, access.keys.clone()).await?;
-        let missing = || StoreError::ReadOnly { reason: "it has no store".to_owned() };
-        Ok(Self { opened: OpenBase::new(base, keys.ok_or_else(missing)?), status })
+        Ok(Self { opened: OpenBase::new(base, keys.ok_or_else(no_store)?), status })
     }
 
     /// Connects to a PostgreSQL database that has a store.
@@ -88,14 +87,17 @@ impl BaseSource {
         url: &super::PostgresUrl,
         access: &BaseAccess,
     ) -> StoreResult<Self> {
-        let missing = || StoreError::ReadOnly { reason: "it has no store".to_owned() };
-        let source = Self::open(connect(url, false).await?.ok_or_else(missing)?, access).await?;
+        let source = Self::open(connect(url, false).await?.ok_or_else(no_store)?, access).await?;
         if source.status.is_target {
             let reason = "a store is being copied into it".to_owned();
             return Err(StoreError::ReadOnly { reason });
         }
         Ok(source)
     }
+}
+
+fn no_store() -> StoreError {
+    StoreError::ReadOnly { reason: "it has no store".to_owned() }
 }
 
 /// Connects to a database; without a schema, makes one if `makes` is true, or returns `None`.
