@@ -2,6 +2,7 @@
 //! processor time, memory, load. It must not guess: a value that cannot be read is absent.
 
 use std::{
+    collections::HashMap,
     io,
     path::{Path, PathBuf},
     time::Duration,
@@ -193,12 +194,23 @@ pub(super) fn busy(pid: u32) -> f64 {
     Duration::from_nanos(threads.iter().filter_map(of_thread).sum()).as_secs_f64()
 }
 
-/// Returns the processor seconds of a server and its current child processes: PostgreSQL serves
-/// each connection with a process.
-pub(super) fn served(pid: u32) -> f64 {
-    let children = read_proc(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    let children = children.split_whitespace().filter_map(|child| child.parse().ok());
-    children.map(busy).fold(busy(pid), |all, one| all + one)
+/// Processor seconds of a server and of its child processes: PostgreSQL serves each connection with
+/// a process.
+pub(super) struct Served(HashMap<u32, f64>);
+
+impl Served {
+    pub(super) fn of(pid: u32) -> Self {
+        let children = read_proc(&format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| child.parse().ok());
+        Self(children.chain([pid]).map(|one| (one, busy(one))).collect())
+    }
+
+    /// Returns the seconds since an earlier reading, of the processes that still run: an ended one,
+    /// such as a worker of autovacuum, takes none of them away.
+    pub(super) fn since(&self, before: &Self) -> f64 {
+        let earlier = |pid| before.0.get(pid).copied().unwrap_or_default();
+        self.0.iter().map(|(pid, now)| (now - earlier(pid)).max(0.0)).sum()
+    }
 }
 
 /// Returns the anonymous memory of a process in bytes, without the page cache.

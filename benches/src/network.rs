@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     cell::{Kept, Limits, Load, Round},
     failure::Outcome,
-    machine::{at_rest, served},
+    machine::{Served, at_rest},
     protocol::Protocol,
 };
 use sessionlog::env::Clock;
@@ -247,7 +247,7 @@ async fn part<C: Client>(
     // Every thread waits for the others, even after a failure: they must not wait without end.
     start.wait();
     let mut opened = opened?;
-    let (began, used) = (clock.monotonic(), manner.server.map(served));
+    let (began, used) = (clock.monotonic(), manner.server.map(Served::of));
     let pairs = clients.iter_mut().zip(&mut opened);
     let driven = pairs.map(|(client, open)| client.drive(open, manner, clock, limits));
     let mut all = Round::default();
@@ -256,7 +256,7 @@ async fn part<C: Client>(
     }
     all.elapsed = clock.monotonic().saturating_sub(began);
     // Read before the connections close, since the processes that serve them then end.
-    all.server = manner.server.map(served).zip(used).map(|(now, before)| now - before);
+    all.server = manner.server.zip(used).map(|(pid, before)| Served::of(pid).since(&before));
     Ok(all)
 }
 

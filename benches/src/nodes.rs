@@ -15,7 +15,7 @@ use super::{
     engine::{self, Writer},
     failure::Outcome,
     http::{self, creation_requests, get, post_json, session_of},
-    machine,
+    machine::{self, Served},
     network::{self, Connection, Manner},
     postgres::{Postgres, REPLICATED},
     protocol::Protocol,
@@ -94,9 +94,9 @@ struct Engine {
 
 impl Load for Engine {
     fn round(&mut self, limits: &Limits) -> Outcome<Round> {
-        let used = machine::served(self.server);
+        let used = Served::of(self.server);
         let mut all = engine::write(&mut self.writers, &self.runtime, limits)?;
-        all.server = Some(machine::served(self.server) - used);
+        all.server = Some(Served::of(self.server).since(&used));
         self.acknowledged += all.events;
         Ok(all)
     }

@@ -31,14 +31,95 @@ pub struct UsageAnswer {
     pub remaining: Option<u64>,
     /// Level reached: `none`, `threshold` or `limit`.
     pub level: String,
-    /// Number of reported requests.
+    /// Totals of the reported requests, those of subagents included.
+    #[serde(flatten)]
+    pub totals: TokenTotals,
+}
+
+/// Tokens of some requests to models.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenTotals {
+    /// Number of requests.
     pub requests: u64,
-    /// Total input tokens of these requests.
+    /// Input tokens of these requests.
     pub input_tokens: u64,
     /// Input tokens that came from a cache.
     pub cached_tokens: u64,
-    /// Total output tokens of these requests.
+    /// Output tokens of these requests.
     pub output_tokens: u64,
+}
+
+/// Tokens of the requests that share a model, a thread or a day.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageShare {
+    /// Model, thread or day (UTC, `2026-11-29`). Absent for requests without a model, and for those
+    /// of the session's own thread; `other` for those beyond the longest list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Tokens of these requests.
+    #[serde(flatten)]
+    pub totals: TokenTotals,
+}
+
+/// Fill level of the model's context window, and what the requests of the session used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionUsage {
+    /// Fill level, and the totals of all requests.
+    #[serde(flatten)]
+    pub context: UsageAnswer,
+    /// Tokens by model, in the order in which the models were first used; 32 at most.
+    pub by_model: Vec<UsageShare>,
+    /// Tokens by thread: the session's own, and one for each subagent; 64 at most.
+    pub by_thread: Vec<UsageShare>,
+    /// Tokens by day, the oldest first; 400 at most.
+    pub by_day: Vec<UsageShare>,
+    /// Cost in US dollars, as the harness reports it with its requests; null without a report.
+    pub cost_usd: Option<f64>,
+}
+
+/// A subagent of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubagentOut {
+    /// Id that its events have as `session_thread_id`.
+    pub thread: String,
+    /// Id of the subagent that called it; absent for one that the session's agent called, and where
+    /// the call is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Position of the call that started it, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Position>,
+    /// Kind of the subagent, in the harness's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Task that it was given, truncated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// 1 for one that the session's agent called, 2 for one that it called, and so on.
+    pub depth: u64,
+    /// True between the report of its start and that of its end.
+    pub is_running: bool,
+    /// Number of its tool calls.
+    pub calls: u64,
+    /// Number of its failed calls.
+    pub failures: u64,
+    /// Input and output tokens of its requests to models, as far as they are reported.
+    pub tokens: u64,
+    /// Position of its first event.
+    pub from: Position,
+    /// Position after its latest event.
+    pub to: Position,
+}
+
+/// Subagents of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SubagentsAnswer {
+    /// The answer covers all events before this position.
+    pub position: Position,
+    /// Subagents, in the order of their first events; 1 024 at most.
+    pub threads: Vec<SubagentOut>,
+    /// False if there were more.
+    pub complete: bool,
 }
 
 /// A compaction of a client's context.

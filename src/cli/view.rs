@@ -84,6 +84,7 @@ pub(super) async fn fetch(
         }
         args::WhichView::Window => fetch_as::<views::ViewWindow>(client, &place, add).await,
         args::WhichView::Usage => fetch_as::<views::ViewUsage>(client, &place, add).await,
+        args::WhichView::Threads => fetch_as::<views::ViewThreads>(client, &place, add).await,
         args::WhichView::Compactions => {
             fetch_as::<views::ViewCompactions>(client, &place, add).await
         }

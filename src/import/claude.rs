@@ -8,6 +8,7 @@ use super::{
     members::{JsonMembers, ObjectWriter, parse_list, quote},
     queue::{self, PromptQueue},
     refusal,
+    requests::thread_of,
 };
 use crate::event::kinds;
 
@@ -68,10 +69,9 @@ impl ClaudeState {
             }
             _ => Vec::new(),
         };
-        if is_set("isSidechain") {
-            bodies.into_iter().map(|body| mark_as_thread(line, body)).collect()
-        } else {
-            bodies
+        match thread_of(line) {
+            Some(thread) => bodies.into_iter().map(|body| mark_as_thread(&thread, body)).collect(),
+            None => bodies,
         }
     }
 
@@ -147,11 +147,10 @@ fn parse_preserved(about: &JsonMembers) -> Vec<PreservedRun> {
 /// Marks an event as a subagent's. Its messages are not part of the conversation with the user; its
 /// calls and results are work like any other.
 fn mark_as_thread(
-    line: &JsonMembers,
+    thread: &str,
     (kind, mut body): (&'static str, ObjectWriter),
 ) -> (&'static str, ObjectWriter) {
-    let thread = line.text("agentId").unwrap_or_else(|| "sidechain".to_owned());
-    body.add("session_thread_id", &quote(&thread));
+    body.add("session_thread_id", &quote(thread));
     let kind = match kind {
         kinds::USER_MESSAGE | kinds::SYSTEM_MESSAGE => kinds::AGENT_THREAD_MESSAGE_SENT,
         kinds::AGENT_MESSAGE => kinds::AGENT_THREAD_MESSAGE_RECEIVED,

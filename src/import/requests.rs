@@ -10,13 +10,13 @@ pub(super) const SYNTHETIC: &str = "<synthetic>";
 pub(super) type UsageReport = (String, Vec<(&'static str, String)>);
 
 /// Returns the usage report in a line of Claude Code, by message id: each line of a message repeats
-/// it. A subagent's line, and a copy from another file, have none.
+/// it. A copy from another file has none; that of a subagent names its thread.
 pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
     const COUNTS: [&str; 4] =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
     let is_copy = line.non_null("forkedFrom").is_some();
     let is_answer = line.text("type").as_deref() == Some("assistant");
-    if !is_answer || is_copy || is_true(line, "isSidechain") {
+    if !is_answer || is_copy {
         return None;
     }
     let message = JsonMembers::read(line.non_null("message")?.get()).ok()?;
@@ -28,7 +28,14 @@ pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
     let mut members =
         vec![("message_id", quote(&id)), ("model_usage", counts_object(&usage, &COUNTS)?)];
     members.extend(message.non_null("model").map(|model| ("model", model.get().to_owned())));
+    members.extend(thread_of(line).map(|thread| ("session_thread_id", quote(&thread))));
     Some((id, members))
+}
+
+/// Returns the id of the subagent that wrote a line of Claude Code; `None` for the session's agent.
+pub(super) fn thread_of(line: &JsonMembers) -> Option<String> {
+    let is_aside = is_true(line, "isSidechain");
+    is_aside.then(|| line.text("agentId").unwrap_or_else(|| "sidechain".to_owned()))
 }
 
 /// Returns the usage report in a line of Codex. It has no id, so the running total identifies the

@@ -19,7 +19,7 @@ use super::{
     members::{JsonMembers, ObjectWriter, content_text, quote},
     queue,
     records::{self, NextRecord},
-    requests::SYNTHETIC,
+    requests::{SYNTHETIC, thread_of},
     route::LineTree,
     transcript::{TranscriptProgram, line_head, name_of_line, usage_report},
 };
@@ -351,7 +351,8 @@ impl TailReader<'_> {
             return;
         }
         let (bodies, may_type) = match self.program {
-            TranscriptProgram::ClaudeCode if is_true(line, "isSidechain") => return,
+            // Hooks report what a subagent does, but for its tokens.
+            TranscriptProgram::ClaudeCode if thread_of(line).is_some() => (Vec::new(), false),
             TranscriptProgram::ClaudeCode => {
                 if !self.follow_line(line) {
                     return;

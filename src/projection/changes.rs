@@ -105,7 +105,7 @@ impl Changes {
             result: Box::default(),
             failed: false,
             call: call.position,
-            is_aside: call.is_aside,
+            is_aside: call.is_aside(),
             is_left: false,
             is_over: false,
         });

@@ -28,6 +28,7 @@ mod saved_work;
 pub(crate) mod sentences;
 mod small_talk;
 mod sources;
+pub mod threads;
 mod turns;
 pub mod usage;
 mod user_text;
@@ -54,6 +55,7 @@ pub use rewinds::{WithdrawnRanges, parse_withdrawn};
 pub use saved_work::{SavedFile, SavedItem, SavedText, SavedWork};
 pub use small_talk::is_narration;
 pub use sources::{ResearchSource, Sources, normalize_url};
+pub use threads::Threads;
 pub use usage::{ContextLevel, ReportedUsage};
 pub use user_text::{extract_typed_text, strip_program_text};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
@@ -92,6 +94,8 @@ pub struct Facts {
     pub compactions: Compactions,
     /// Tokens that the model's requests used.
     pub usage: ReportedUsage,
+    /// Subagents.
+    pub threads: Threads,
     /// Results of tools that may be reused.
     pub remembered: RememberedResults,
     /// Items of memory.
@@ -286,6 +290,7 @@ impl Facts {
                 .next_back()
                 .is_some_and(|one| one.position == event.position && !one.words.is_empty());
             self.progress.fold(event, tool_event.as_ref(), &self.marks);
+            self.threads.fold(event, tool_event.as_ref());
             self.fold_refutations(event.position, is_refused);
             self.compactions.fold(event);
             self.usage.fold(event);

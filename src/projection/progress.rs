@@ -177,12 +177,12 @@ impl WorkProgress {
 
     fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
-            ToolEvent::Call(call, input) if call.does == ToolKind::Plan && !call.is_aside => {
+            ToolEvent::Call(call, input) if call.does == ToolKind::Plan && !call.is_aside() => {
                 self.plans.fold_call(call.position, &call.tool, (*input)?)
             }
             ToolEvent::Call(..) => None,
             ToolEvent::Result(call, answer) => match call.does {
-                ToolKind::Plan if call.is_aside || answer.failed => None,
+                ToolKind::Plan if call.is_aside() || answer.failed => None,
                 ToolKind::Plan => {
                     let created = call.tool.eq_ignore_ascii_case("TaskCreate");
                     let input = call.plan.as_ref().filter(|_| created)?;
@@ -191,7 +191,7 @@ impl WorkProgress {
                 // A changed file is listed with the files; its echo adds nothing.
                 ToolKind::Edits if !answer.failed => None,
                 ToolKind::Own => None,
-                _ if call.is_aside => self.fold_output(call, answer),
+                _ if call.is_aside() => self.fold_output(call, answer),
                 _ if answer.unrun == Some(NotRun::Refused) => {
                     if let Some(said) = refusal_comment(&answer.text) {
                         self.instructions.add_refusal_comment(answer.position, said, marks);
@@ -244,7 +244,7 @@ impl WorkProgress {
             text: clip(&text, RESULT_CHARS_MAX),
             ended: answer.outcome(),
             reads: call.reads.clone(),
-            is_aside: call.is_aside,
+            is_aside: call.is_aside(),
             commands: call
                 .command
                 .iter()

@@ -185,7 +185,7 @@ impl WorkFacts {
                 if changes_something(call) {
                     self.changes.complete(call, answer);
                 }
-                if !call.is_aside && !matches!(call.does, ToolKind::Plan | ToolKind::Own) {
+                if !call.is_aside() && !matches!(call.does, ToolKind::Plan | ToolKind::Own) {
                     self.failures.fold_end_of_call();
                 }
             }
@@ -195,7 +195,7 @@ impl WorkFacts {
     /// Marks a call as unfinished when the next session of the chain began, unless it only looks.
     pub(super) fn fold_unfinished(&mut self, call: &TracedCall) {
         let runs = call.command.iter().flat_map(|command| &command.1.runs);
-        if !call.is_aside
+        if !call.is_aside()
             && (changes_something(call) || runs.into_iter().any(|run| !run.is_read_only()))
         {
             self.changes.fold_unfinished(call);

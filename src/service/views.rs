@@ -8,14 +8,17 @@ use crate::{
     api::{
         find::FindAnswer,
         overview::{OverviewAnswer, SummaryAnswer, SummaryLevel},
-        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+        views::{
+            CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer, TokenTotals,
+            UsageAnswer,
+        },
     },
     event::{Point, Position, SessionId},
     harness::{
         self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Counter as _,
         TOKEN_BYTES_LEAST, Tokenizer,
     },
-    projection::{self, Facts, checkpoints::Checkpoints},
+    projection::{self, Facts, ReportedUsage, checkpoints::Checkpoints},
 };
 
 /// Default bytes of a whole session's summary: less than on the other levels.
@@ -165,13 +168,13 @@ impl Service {
         caller: &Caller,
         session: &SessionId,
         at: Option<&Point>,
-    ) -> ServiceResult<UsageAnswer> {
+    ) -> ServiceResult<SessionUsage> {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
         let (usage, position) = self.view_at_point(caller, session, at, look).await?;
         let info = self.store.info(&caller.key(session)).await?;
         let (monitor, report) = (self.monitor.with_metadata(&info.metadata), usage.latest);
         let level = report.and_then(|report| monitor.level(report.tokens));
-        Ok(UsageAnswer {
+        let context = UsageAnswer {
             position,
             tokens: report.map(|report| report.tokens),
             reported_position: report.map(|report| report.position),
@@ -181,11 +184,35 @@ impl Service {
             margin: monitor.margin,
             remaining: report.map(|report| monitor.full_tokens().saturating_sub(report.tokens)),
             level: level.map_or("none", projection::ContextLevel::as_str).to_owned(),
-            requests: usage.requests,
-            input_tokens: usage.input_tokens,
-            cached_tokens: usage.cached_tokens,
-            output_tokens: usage.output_tokens,
-        })
+            totals: usage.totals,
+        };
+        let ReportedUsage { by_model, by_thread, mut by_day, cost_usd, .. } = usage;
+        by_day.sort_by(|one, other| one.key.cmp(&other.key));
+        Ok(SessionUsage { context, by_model, by_thread, by_day, cost_usd })
+    }
+
+    /// Lists the subagents of a session.
+    ///
+    /// # Errors
+    /// `point_not_found`, `session_damaged`, and those of the session.
+    pub async fn subagents(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        at: Option<&Point>,
+    ) -> ServiceResult<SubagentsAnswer> {
+        let look = |facts: &Facts| {
+            let mut threads = facts.threads.list();
+            for one in &mut threads {
+                let shares = &facts.usage.by_thread;
+                let used = shares.iter().find(|share| share.key.as_ref() == Some(&one.thread));
+                let tokens = |totals: TokenTotals| totals.input_tokens + totals.output_tokens;
+                one.tokens = used.map_or(0, |share| tokens(share.totals));
+            }
+            let complete = facts.threads.is_complete();
+            SubagentsAnswer { position: facts.position, threads, complete }
+        };
+        self.view_at_point(caller, session, at, look).await
     }
 
     /// Lists the content that the client's compactions removed from its context.

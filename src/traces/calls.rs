@@ -69,8 +69,20 @@ pub(crate) struct TracedCall {
     pub(crate) command: Option<ParsedScript>,
     /// Input of a planning tool, as JSON.
     pub(crate) plan: Option<Box<str>>,
-    /// True if a subagent made the call.
-    pub(crate) is_aside: bool,
+    /// Id of the subagent that made the call.
+    aside: Option<Box<str>>,
+}
+
+impl TracedCall {
+    /// Returns the id of the subagent that made the call; `None` for the session's agent.
+    pub(crate) fn thread(&self) -> Option<&str> {
+        self.aside.as_deref()
+    }
+
+    /// Returns true if a subagent made the call.
+    pub(crate) fn is_aside(&self) -> bool {
+        self.aside.is_some()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -162,6 +174,7 @@ impl OpenCalls {
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
+        let aside = thread_id(&call);
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let server = call.server.or(call.mcp_server_name);
         let (server, tool) = tools::split_name(server.as_deref(), &name);
@@ -220,7 +233,7 @@ impl OpenCalls {
             reads: reads.iter().take(READS_MAX).map(|file| self.display_path(file)).collect(),
             command: command.or(continued),
             plan: (does == ToolKind::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
-            is_aside: call.session_thread_id.is_some(),
+            aside,
         })
     }
 
@@ -333,8 +346,15 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
         reads: Box::default(),
         command: None,
         plan: None,
-        is_aside: result.session_thread_id.is_some(),
+        aside: thread_id(result),
     }
+}
+
+/// Returns the id of the subagent that a call or a result belongs to.
+fn thread_id(body: &ToolBody<'_>) -> Option<Box<str>> {
+    let id = body.session_thread_id?;
+    let id = parse_string(id).unwrap_or_else(|| id.get().to_owned());
+    Some(head(&id, ID_BYTES_MAX).into())
 }
 
 /// Returns the exit code in the `structuredContent` of a result.

@@ -15,7 +15,8 @@ pub(crate) struct ToolBody<'a> {
     pub(crate) server: Option<String>,
     pub(crate) mcp_server_name: Option<String>,
     pub(crate) read_only: Option<bool>,
-    pub(crate) session_thread_id: Option<IgnoredAny>,
+    #[serde(borrow)]
+    pub(crate) session_thread_id: Option<&'a RawValue>,
     pub(crate) redactions: Option<IgnoredAny>,
     pub(crate) truncated: Option<IgnoredAny>,
     pub(crate) is_error: Option<bool>,

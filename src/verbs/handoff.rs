@@ -377,7 +377,7 @@ impl ServeTool for DetailsRequest {
         let (session, _) = call.service.resolve_session(call.caller, call.via, named).await?;
         let (link, past, tokens) = call.service.session_details(call.caller, &session).await?;
         let usage = call.service.usage(call.caller, &session, None).await?;
-        Ok(SessionDetails::new(&link, past, tokens, usage))
+        Ok(SessionDetails::new(&link, past, tokens, usage.context))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
         overview::{SummaryAnswer, SummaryLevel},
         step::StepAnswer,
         tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
-        views::{CompactionsAnswer, ContinuationAnswer, UsageAnswer},
+        views::{CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer},
         window::{WindowAnswer, WindowQuery},
     },
     event::{Point, Position},
@@ -35,6 +35,7 @@ pub(super) fn visit_all(visit: &mut impl Visit) {
     visit.visit_verb::<ViewContinuation>();
     visit.visit_verb::<ViewWindow>();
     visit.visit_verb::<ViewUsage>();
+    visit.visit_verb::<ViewThreads>();
     visit.visit_verb::<ViewCompactions>();
     visit.visit_verb::<ViewOutputs>();
     visit.visit_verb::<LookupToolCache>();
@@ -329,19 +330,41 @@ impl Verb for ViewUsage {
     const ROUTE: Route =
         Route::get("/v1/sessions/{session}/views/usage", "viewUsage", RequiredGrant::READ);
     const TAG: &'static str = "views";
-    const ABOUT: &'static str = "Fill level of the model's context window, as the harness \
-                                 reports it in `span.model_request_end`.";
-    const ANSWERS: &'static str = "The token monitor";
+    const ABOUT: &'static str = "Fill level of the model's context window, and tokens by model, \
+                                 thread and day, as the harness reports them in \
+                                 `span.model_request_end`.";
+    const ANSWERS: &'static str = "The token monitor, and the tokens used";
     type Params = SessionPath;
     type Query = PointQuery;
     type Body = ();
-    type Answer = UsageAnswer;
+    type Answer = SessionUsage;
 }
 
 impl Serve for ViewUsage {
-    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<UsageAnswer> {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionUsage> {
         let at = parse_at(call.query.at.as_deref())?;
         call.service.usage(&call.caller, &call.params.session, at.as_ref()).await
+    }
+}
+
+pub struct ViewThreads;
+
+impl Verb for ViewThreads {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/views/threads", "viewThreads", RequiredGrant::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "Subagents of the session: who called each of them, what it was to do, its calls and tokens.";
+    const ANSWERS: &'static str = "The subagents, in the order of their first events";
+    type Params = SessionPath;
+    type Query = PointQuery;
+    type Body = ();
+    type Answer = SubagentsAnswer;
+}
+
+impl Serve for ViewThreads {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SubagentsAnswer> {
+        let at = parse_at(call.query.at.as_deref())?;
+        call.service.subagents(&call.caller, &call.params.session, at.as_ref()).await
     }
 }
 

@@ -72,6 +72,7 @@ mod projection {
     mod progress;
     mod remembered;
     mod research;
+    mod threads;
     mod usage;
     mod work;
 }

@@ -152,8 +152,10 @@ pub(crate) enum WhichView {
     Continuation,
     /// What a model sees within a token budget
     Window,
-    /// Fill level of the model's context, as its harness reports
+    /// Fill level of the model's context and tokens used, as its harness reports
     Usage,
+    /// Subagents: who called them, their calls and tokens
+    Threads,
     /// What the client's compactions removed from its context
     Compactions,
 }

@@ -189,6 +189,57 @@ pub(super) fn print_usage(view: &Value, paper: &mut LineBuffer) {
         group_digits(of("input_tokens")),
         group_digits(of("output_tokens"))
     ));
+    if let Some(cost) = view.get("cost_usd").and_then(Value::as_f64) {
+        paper.push_item(&format!("reported cost: {cost:.2} USD"));
+    }
+    for (list, title, unnamed) in [
+        ("by_model", "By model", "a model without a name"),
+        ("by_thread", "By thread", "the session's agent"),
+        ("by_day", "By day", "an unknown day"),
+    ] {
+        let shares = list_of(view, list);
+        if shares.len() < 2 && list != "by_model" {
+            continue;
+        }
+        paper.push_heading(title);
+        for share in shares {
+            let of = |name: &str| number_of(share, name).unwrap_or_default();
+            let key = share.get("key").and_then(Value::as_str).unwrap_or(unnamed);
+            let (into, out) = (group_digits(of("input_tokens")), group_digits(of("output_tokens")));
+            let requests = count_of(of("requests"), "request");
+            paper.push_item(&format!("{key}: {requests}, {into} tokens in, {out} out"));
+        }
+    }
+}
+
+/// Prints the subagents of a session, each below the one that called it.
+pub(super) fn print_threads(view: &Value, paper: &mut LineBuffer) {
+    let threads = list_of(view, "threads");
+    if threads.is_empty() {
+        paper.push_heading("No subagent was recorded");
+        return;
+    }
+    paper.push_heading(&count_of(threads.len() as u64, "subagent"));
+    for one in threads {
+        let of = |name: &str| number_of(one, name).unwrap_or_default();
+        let kind = Some(text_of(one, "kind")).filter(|kind| !kind.is_empty()).unwrap_or("subagent");
+        let indent = "  ".repeat(usize::try_from(of("depth").min(8)).unwrap_or(1));
+        let state = if is_true(one, "is_running") { ", running" } else { "" };
+        let task = text_of(one, "description");
+        let task = if task.is_empty() { String::new() } else { format!(": {task}") };
+        let at = format!("{indent}[{}] ", of("from"));
+        paper.push(Tone::Plain, &at, &format!("{kind} {}{task}", text_of(one, "thread")));
+        let failed = match of("failures") {
+            0 => String::new(),
+            failed => format!(" ({} failed)", group_digits(failed)),
+        };
+        let tokens = match of("tokens") {
+            0 => String::new(),
+            tokens => format!(", {}", count_of(tokens, "token")),
+        };
+        let calls = count_of(of("calls"), "call");
+        paper.push_faint(&format!("{indent}  {calls}{failed}{tokens}{state}"));
+    }
 }
 
 /// Prints the events that compactions removed from a client's context.

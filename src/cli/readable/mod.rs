@@ -53,6 +53,7 @@ pub(super) fn print_view(which: WhichView, session: &str, view: &Value, paper: &
     match which {
         WhichView::Window => folds::print_window(view, paper),
         WhichView::Usage => folds::print_usage(view, paper),
+        WhichView::Threads => folds::print_threads(view, paper),
         WhichView::Compactions => folds::print_compactions(session, view, paper),
         WhichView::Step => steps::print_step_view(session, view, paper),
         WhichView::Index if view.get("searched_from").is_some() => print_matches(view, paper),

@@ -80,14 +80,26 @@ fn usage_of_a_model_request_is_counted_once_from_its_last_line() {
     for n in 2..9 {
         answer(&format!("m{n}"), 1, json!({}));
     }
-    answer("aside", 500, json!({ "isSidechain": true }));
+    answer("aside", 500, json!({ "isSidechain": true, "agentId": "a17" }));
     answer("copy", 500, json!({ "forkedFrom": { "sessionId": "before", "messageUuid": "x" } }));
     answer("other", 500, json!({ "sessionId": "11111111-93aa-4f21-8d64-0c2e7f9a6b13" }));
     let place = taken(&talk);
     let usage = view(&place, "usage");
     let figure = |name: &str| usage[name].as_u64().unwrap();
-    assert_eq!((figure("requests"), figure("output_tokens")), (8, 48), "{usage}");
-    assert_eq!(figure("input_tokens"), 8 * 425, "{usage}");
+    assert_eq!((figure("requests"), figure("output_tokens")), (9, 548), "{usage}");
+    assert_eq!(figure("input_tokens"), 9 * 425, "{usage}");
+    // A subagent has a context of its own.
+    assert_eq!(figure("tokens"), 426, "{usage}");
+    let shares = |list: &str| -> Vec<(Option<String>, u64)> {
+        let share = |share: &Value| {
+            (share["key"].as_str().map(str::to_owned), share["output_tokens"].as_u64().unwrap())
+        };
+        usage[list].as_array().unwrap().iter().map(share).collect()
+    };
+    assert_eq!(shares("by_model"), [(Some("claude-opus-5-5".to_owned()), 548)], "{usage}");
+    assert_eq!(shares("by_thread"), [(None, 48), (Some("a17".to_owned()), 500)], "{usage}");
+    assert_eq!(shares("by_day").iter().map(|(_, out)| out).sum::<u64>(), 548, "{usage}");
+    assert_eq!(usage["cost_usd"], Value::Null, "{usage}");
     import(&place, &talk.text());
-    assert_eq!(view(&place, "usage")["requests"], 8);
+    assert_eq!(view(&place, "usage")["requests"], 9);
 }

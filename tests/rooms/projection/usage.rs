@@ -2,6 +2,7 @@
 
 use crate::event;
 use sessionlog::{
+    api::views::UsageShare,
     event::{Position, kinds},
     projection::{ContextLevel, Facts, ReportedUsage},
 };
@@ -52,10 +53,56 @@ fn after_a_crossed_level_the_lowest_reported_usage_is_kept() {
         (kinds::SPAN_MODEL_REQUEST_END, &low),
         (kinds::SPAN_MODEL_REQUEST_END, &high),
     ]);
-    assert_eq!((usage.least_since, usage.requests), (Some(10), 3));
+    assert_eq!((usage.least_since, usage.totals.requests), (Some(10), 3));
     let usage = fold_events(&[
         (kinds::CONTEXT_THRESHOLD, r#"{"level":"elsewhere"}"#),
         ("user.message", &high),
     ]);
     assert_eq!(usage, ReportedUsage::default());
+}
+
+#[test]
+fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context() {
+    let report = |model: &str, more: &str, out: u64| {
+        format!(
+            r#"{{"model":"{model}","usage":{{"input_tokens":10,"output_tokens":{out}}}{more}}}"#
+        )
+    };
+    let bodies = [
+        report("big", "", 1),
+        report("small", r#","session_thread_id":"a1","cost_usd":0.25"#, 2),
+        report("big", r#","cost_usd":0.5"#, 4),
+        r#"{"usage":{"input_tokens":10,"output_tokens":8},"model":7,"session_thread_id":9,"cost_usd":"-"}"#
+            .to_owned(),
+    ];
+    let events: Vec<_> =
+        bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
+    let usage = fold_events(&events);
+    let outs = |shares: &[UsageShare]| -> Vec<(Option<String>, u64)> {
+        shares.iter().map(|one| (one.key.clone(), one.totals.output_tokens)).collect()
+    };
+    let named = |name: &str| Some(name.to_owned());
+    assert_eq!(outs(&usage.by_model), [(named("big"), 5), (named("small"), 2), (None, 8)]);
+    assert_eq!(outs(&usage.by_thread), [(None, 5), (named("a1"), 2), (named("9"), 8)]);
+    assert_eq!(outs(&usage.by_day), [(named("1970-01-01"), 15)]);
+    assert_eq!((usage.totals.requests, usage.totals.output_tokens), (4, 15));
+    assert_eq!(
+        usage.latest.map(|latest| (latest.position, latest.tokens)),
+        Some((Position(2), 14))
+    );
+    assert_eq!(usage.cost_usd, Some(0.75));
+}
+
+#[test]
+fn requests_beyond_the_longest_list_of_models_are_counted_together() {
+    let bodies: Vec<String> = (0..100)
+        .map(|n| format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1,"output_tokens":1}}}}"#))
+        .collect();
+    let events: Vec<_> =
+        bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
+    let usage = fold_events(&events);
+    assert_eq!(usage.by_model.len(), 32);
+    let other = usage.by_model.last().expect("a share");
+    assert_eq!((other.key.as_deref(), other.totals.requests), (Some("other"), 69));
+    assert_eq!(usage.totals.requests, 100);
 }

@@ -182,13 +182,22 @@ impl PostgresBase {
         let names = NameColumns::new([write]);
         let touches: Vec<Uuid> = write.touches.iter().map(|uid| Uuid::from_bytes(*uid)).collect();
         let mut params = row.scalars();
-        params.extend(frames.of_one());
-        params.extend(names.of_one());
-        params.push(&touches);
-        let found = self.write(connection, sql::COMMIT_ONE, &params).await?;
-        let done = found.first().is_some_and(|row| row.get::<_, bool>(0));
+        let is_plain = names.is_empty() && touches.is_empty();
+        let sql = match frames.only().filter(|_| is_plain) {
+            Some(frame) => {
+                params.extend(frame);
+                sql::COMMIT_FRAME
+            }
+            None => {
+                params.extend(frames.of_one());
+                params.extend(names.of_one());
+                params.push(&touches);
+                sql::COMMIT_ONE
+            }
+        };
+        let found = self.write(connection, sql, &params).await?;
         // Whatever kept it from being done, the session is to be read again.
-        Ok(if done { WriteOutcome::Done } else { WriteOutcome::Moved })
+        Ok(if found.is_empty() { WriteOutcome::Moved } else { WriteOutcome::Done })
     }
 
     async fn commit_many(

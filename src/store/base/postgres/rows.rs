@@ -167,6 +167,20 @@ impl<'a> FrameColumns<'a> {
         ]
     }
 
+    /// Returns the parameters of the only frame.
+    pub(super) fn only(&self) -> Option<[&(dyn ToSql + Sync); 7]> {
+        let [first] = &*self.firsts else { return None };
+        Some([
+            first,
+            self.numbers.first()?,
+            self.events.first()?,
+            self.times.first()?,
+            self.noted.first()?,
+            self.attempts.first()?,
+            self.frames.first()?,
+        ])
+    }
+
     /// Returns the parameters of a statement about many sessions.
     pub(super) fn of_many(&self) -> SqlParams<'_> {
         let mut params: SqlParams<'_> = vec![&self.sessions];
@@ -228,6 +242,11 @@ impl<'a> NameColumns<'a> {
             [&self.absent_sessions, &self.absent_hashes, &self.absent_below, &self.absent_live];
         params.extend(absent);
         params
+    }
+
+    /// Returns true if there is no name, neither new nor to be absent.
+    pub(super) fn is_empty(&self) -> bool {
+        self.hashes.is_empty() && self.absent_hashes.is_empty()
     }
 
     /// Returns the parameters of many sessions, without names that must not be there.

@@ -1,0 +1,192 @@
+//! Subagents of a session: who called them, what they did and when. It must not judge their work.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body;
+use crate::{
+    api::views::SubagentOut,
+    event::{Event, Position, kinds, text::one_line},
+    traces::{ToolEvent, TracedCall},
+};
+
+/// Most subagents kept.
+const THREADS_MAX: usize = 1_024;
+/// Most calls of subagents kept that no subagent is known of yet.
+const CALLS_MAX: usize = 32;
+/// Most characters kept of an id, a kind and a description.
+const ID_CHARS_MAX: usize = 100;
+const DESCRIPTION_CHARS_MAX: usize = 160;
+/// Member of the events of a subagent.
+const MEMBER: &str = "session_thread_id";
+/// Words before the id of a subagent in the result of the call that started it.
+const NAMES_AGENT: &str = "agentId: ";
+
+/// Subagents of a session, in the order of their first events.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    all: Vec<SubagentOut>,
+    calls: Vec<AgentCall>,
+    is_full: bool,
+}
+
+/// A call that starts a subagent.
+#[derive(Clone, Debug)]
+struct AgentCall {
+    position: Position,
+    thread: Option<String>,
+    kind: Option<String>,
+    description: Option<String>,
+}
+
+/// Input of a tool that starts a subagent.
+#[derive(Deserialize)]
+struct AgentInput {
+    subagent_type: Option<String>,
+    agent_type: Option<String>,
+    description: Option<String>,
+    prompt: Option<String>,
+}
+
+/// Members of an event by which it belongs to a subagent.
+#[derive(Deserialize)]
+struct ThreadBody<'a> {
+    #[serde(borrow)]
+    session_thread_id: Option<&'a RawValue>,
+    agent_name: Option<String>,
+}
+
+impl Threads {
+    /// Returns the subagents, each with its depth: 1 for one that the session's agent called.
+    #[must_use]
+    pub fn list(&self) -> Vec<SubagentOut> {
+        let depth = |one: &SubagentOut| {
+            let (mut depth, mut parent) = (1, one.parent.as_deref());
+            while let Some(name) = parent.filter(|_| depth < self.all.len()) {
+                depth += 1;
+                let above = self.all.iter().find(|other| other.thread == name);
+                parent = above.and_then(|other| other.parent.as_deref());
+            }
+            depth as u64
+        };
+        self.all.iter().map(|one| SubagentOut { depth: depth(one), ..one.clone() }).collect()
+    }
+
+    /// Returns false if there were more subagents than are kept.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        !self.is_full
+    }
+
+    pub(super) fn fold(&mut self, event: &Event, tool_event: Option<&ToolEvent<'_>>) {
+        match tool_event {
+            Some(ToolEvent::Call(call, input)) => self.fold_call(event, call, *input),
+            Some(ToolEvent::Result(call, answer)) => {
+                if let Some(one) = self.thread_at(call.thread(), event.position) {
+                    one.failures += u64::from(answer.failed);
+                }
+                if self.calls.iter().any(|open| open.position == call.position) {
+                    self.link_result(call, &answer.text);
+                }
+            }
+            None => drop(self.fold_other(event)),
+        }
+    }
+
+    fn fold_call(&mut self, event: &Event, call: &TracedCall, input: Option<&RawValue>) {
+        if let Some(one) = self.thread_at(call.thread(), event.position) {
+            one.calls += 1;
+        }
+        let input = input.and_then(|input| serde_json::from_str::<AgentInput>(input.get()).ok());
+        if let Some(input) = input.filter(|_| matches!(&*call.tool, "Task" | "Agent")) {
+            let short = |text: String, most| Some(one_line(&text, most));
+            if self.calls.len() >= CALLS_MAX {
+                self.calls.remove(0);
+            }
+            self.calls.push(AgentCall {
+                position: event.position,
+                thread: call.thread().map(str::to_owned),
+                kind: input
+                    .subagent_type
+                    .or(input.agent_type)
+                    .and_then(|one| short(one, ID_CHARS_MAX)),
+                description: input
+                    .description
+                    .or(input.prompt)
+                    .and_then(|text| short(text, DESCRIPTION_CHARS_MAX)),
+            });
+        }
+    }
+
+    /// Records the call that started a subagent, by the id in its result.
+    fn link_result(&mut self, call: &TracedCall, text: &str) {
+        let at = self.calls.iter().position(|open| open.position == call.position);
+        let started = at.map(|at| self.calls.remove(at));
+        let named = text.rfind(NAMES_AGENT).and_then(|at| text.get(at + NAMES_AGENT.len()..));
+        let named = named.map(|rest| {
+            let end = rest.find(|one: char| !one.is_alphanumeric() && !matches!(one, '-' | '_'));
+            rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+        });
+        if let (Some(started), Some(name)) = (started, named.filter(|name| !name.is_empty()))
+            && let Some(one) = self.all.iter_mut().find(|one| one.thread == name)
+        {
+            started.link(one);
+        }
+    }
+
+    fn fold_other(&mut self, event: &Event) -> Option<()> {
+        str::from_utf8(&event.body).ok().filter(|text| text.contains(MEMBER))?;
+        let body: ThreadBody<'_> = body::read(&event.body)?;
+        let thread: String = serde_json::from_str(body.session_thread_id?.get()).ok()?;
+        let known = self.all.iter().any(|one| one.thread == thread);
+        let kind = event.kind.as_str();
+        let named = body.agent_name.filter(|name| !name.is_empty());
+        if !known && kind == kinds::SESSION_THREAD_STATUS_IDLE && named.is_none() {
+            // The program's own, which wrote the summary of a compaction.
+            return None;
+        }
+        // Until its result names the subagent, a single call of its kind is the one.
+        let fits = |call: &&AgentCall| call.kind.is_none() || named.is_none() || call.kind == named;
+        let mut calls = self.calls.iter().filter(fits);
+        let only = calls.next().filter(|_| !known && calls.next().is_none()).cloned();
+        let one = self.thread_at(Some(&thread), event.position)?;
+        match kind {
+            kinds::SESSION_THREAD_STATUS_RUNNING => one.is_running = true,
+            kinds::SESSION_THREAD_STATUS_IDLE => one.is_running = false,
+            _ => {}
+        }
+        if let Some(call) = only {
+            call.link(one);
+        }
+        if let Some(named) = named {
+            one.kind = Some(one_line(&named, ID_CHARS_MAX));
+        }
+        Some(())
+    }
+
+    /// Returns a subagent, with a position as its latest; `None` for the session's own thread.
+    fn thread_at(&mut self, thread: Option<&str>, at: Position) -> Option<&mut SubagentOut> {
+        let thread = one_line(thread?, ID_CHARS_MAX);
+        let known = self.all.iter().rposition(|one| one.thread == thread);
+        if known.is_none() && self.all.len() >= THREADS_MAX {
+            self.is_full = true;
+            return None;
+        }
+        let index = known.unwrap_or_else(|| {
+            self.all.push(SubagentOut { thread, from: at, ..SubagentOut::default() });
+            self.all.len() - 1
+        });
+        let one = self.all.get_mut(index)?;
+        one.to = at.plus(1);
+        Some(one)
+    }
+}
+
+impl AgentCall {
+    fn link(self, one: &mut SubagentOut) {
+        one.call = Some(self.position);
+        one.parent = self.thread;
+        one.kind = self.kind.or(one.kind.take());
+        one.description = self.description;
+    }
+}

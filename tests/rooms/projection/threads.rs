@@ -1,0 +1,96 @@
+//! Subagents of a session.
+
+use crate::event;
+use sessionlog::{
+    api::views::SubagentOut,
+    event::{Position, kinds},
+    projection::Facts,
+};
+
+fn fold_events(events: &[(&str, &str)]) -> Vec<SubagentOut> {
+    let mut facts = Facts::default();
+    for (position, (kind, body)) in (0..).zip(events) {
+        facts.fold(&event(position, kind, *body));
+    }
+    facts.threads.list()
+}
+
+const START: &str = r#"{"session_thread_id":"a1","agent_name":"Explore"}"#;
+const AGENT: &str = r#"{"call_id":"t1","name":"Agent","input":{"subagent_type":"Explore",
+    "description":"Find the lock","prompt":"Where is the lock?"}}"#;
+
+#[test]
+fn a_subagent_has_the_call_that_started_it_and_its_own_calls_and_failures() {
+    let inner =
+        r#"{"call_id":"t2","name":"Bash","input":{"command":"ls"},"session_thread_id":"a1"}"#;
+    let failed = r#"{"call_id":"t2","content":"no","is_error":true,"session_thread_id":"a1"}"#;
+    let answer = r#"{"call_id":"t1","content":"It is in lock.rs\nagentId: a1 (for resuming)"}"#;
+    let events = [
+        (kinds::AGENT_TOOL_USE, AGENT),
+        (kinds::SESSION_THREAD_STATUS_RUNNING, START),
+        (kinds::AGENT_TOOL_USE, inner),
+        (kinds::AGENT_TOOL_RESULT, failed),
+        (kinds::SESSION_THREAD_STATUS_IDLE, START),
+        (kinds::AGENT_TOOL_RESULT, answer),
+        (kinds::AGENT_MESSAGE, r#"{"content":"Done"}"#),
+    ];
+    let found = fold_events(&events);
+    let expected = SubagentOut {
+        thread: "a1".to_owned(),
+        call: Some(Position(0)),
+        kind: Some("Explore".to_owned()),
+        description: Some("Find the lock".to_owned()),
+        depth: 1,
+        calls: 1,
+        failures: 1,
+        from: Position(1),
+        to: Position(5),
+        ..SubagentOut::default()
+    };
+    assert_eq!(found, [expected]);
+    let running = fold_events(events.get(..3).expect("events"));
+    let [one] = &*running else { panic!("{running:?}") };
+    assert!(one.is_running && one.call == Some(Position(0)), "{one:?}");
+}
+
+#[test]
+fn of_two_open_calls_the_result_that_names_a_subagent_is_its_call_and_the_caller_its_parent() {
+    let second = AGENT
+        .replace("t1", "t5")
+        .replace("Find the lock", "Find the key")
+        .replace("\"input\"", "\"session_thread_id\":\"a1\",\"input\"");
+    let inner = START.replace("a1", "b2");
+    let answer = r#"{"call_id":"t5","content":[{"type":"text","text":"agentId: b2"}],
+        "session_thread_id":"a1"}"#;
+    let found = fold_events(&[
+        (kinds::AGENT_TOOL_USE, AGENT),
+        (kinds::AGENT_TOOL_USE, &second),
+        (kinds::SESSION_THREAD_STATUS_RUNNING, &inner),
+        (kinds::AGENT_TOOL_RESULT, answer),
+    ]);
+    let two = found.iter().find(|one| one.thread == "b2").expect("a subagent");
+    assert_eq!((two.call, two.parent.as_deref(), two.depth), (Some(Position(1)), Some("a1"), 2));
+    assert_eq!(two.description.as_deref(), Some("Find the key"));
+}
+
+#[test]
+fn parents_in_a_circle_and_members_of_a_wrong_type_make_no_endless_walk() {
+    let call = |id: &str, thread: &str| {
+        AGENT
+            .replace("t1", id)
+            .replace("\"input\"", &format!("\"session_thread_id\":\"{thread}\",\"input\""))
+    };
+    let answer =
+        |id: &str, agent: &str| format!(r#"{{"call_id":"{id}","content":"agentId: {agent}"}}"#);
+    let events = [
+        (kinds::AGENT_TOOL_USE, call("t1", "a")),
+        (kinds::AGENT_TOOL_USE, call("t2", "b")),
+        (kinds::AGENT_TOOL_RESULT, answer("t1", "b")),
+        (kinds::AGENT_TOOL_RESULT, answer("t2", "a")),
+        (kinds::AGENT_MESSAGE, r#"{"session_thread_id":{"a":1},"content":"x"}"#.to_owned()),
+    ];
+    let events: Vec<(&str, &str)> = events.iter().map(|(kind, body)| (*kind, &**body)).collect();
+    let found = fold_events(&events);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found.iter().all(|one| one.depth <= 2 && one.parent.is_some()), "{found:?}");
+}
