@@ -11,7 +11,7 @@ use super::step::LastStepOut;
 use crate::event::{Position, Range, Timestamp};
 
 /// Fill level of a model's context window, as its harness reports it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageAnswer {
     /// The answer covers all events before this position.
     pub position: Position,
@@ -37,7 +37,7 @@ pub struct UsageAnswer {
 }
 
 /// Tokens of some requests to models.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenTotals {
     /// Number of requests.
     pub requests: u64,
@@ -47,13 +47,16 @@ pub struct TokenTotals {
     pub cached_tokens: u64,
     /// Output tokens of these requests.
     pub output_tokens: u64,
+    /// Cost in US dollars, where the harness reports one with its requests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
-/// Tokens of the requests that share a model, a thread or a day.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Tokens of the requests that have something in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UsageShare {
-    /// Model, thread or day (UTC, `2026-11-29`). Absent for requests without a model, and for those
-    /// of the session's own thread; `other` for those beyond the longest list.
+    /// Model, thread, day (UTC, `2026-11-29`), session or workspace. Absent for requests without
+    /// one, and for those of the session's own thread; `other` for those beyond the longest list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Tokens of these requests.
@@ -67,14 +70,25 @@ pub struct SessionUsage {
     /// Fill level, and the totals of all requests.
     #[serde(flatten)]
     pub context: UsageAnswer,
-    /// Tokens by model, in the order in which the models were first used; 32 at most.
+    /// Tokens by model, in the order in which the models were first used.
     pub by_model: Vec<UsageShare>,
-    /// Tokens by thread: the session's own, and one for each subagent; 64 at most.
+    /// Tokens by thread: the session's own, and one for each subagent.
     pub by_thread: Vec<UsageShare>,
-    /// Tokens by day, the oldest first; 400 at most.
+    /// Tokens by day, the oldest first.
     pub by_day: Vec<UsageShare>,
-    /// Cost in US dollars, as the harness reports it with its requests; null without a report.
-    pub cost_usd: Option<f64>,
+}
+
+/// What the requests of many sessions used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TotalUsage {
+    /// Tokens by what was asked for: the most used first, days the oldest first.
+    pub rows: Vec<UsageShare>,
+    /// Tokens of all of these requests.
+    pub total: TokenTotals,
+    /// Number of sessions that were counted.
+    pub sessions: u64,
+    /// False if there were more sessions than one answer counts: the latest ones were.
+    pub complete: bool,
 }
 
 /// A subagent of a session.

@@ -348,6 +348,7 @@ async fn run_client_verb(
         Verb::Workspace(wanted) => workspace::run(&client, wanted, screen).await,
         Verb::Wake(wanted) => work::wake(&client, wanted, screen).await,
         Verb::History(wanted) => work::show_history(&client, wanted, screen).await,
+        Verb::Usage(wanted) => work::show_usage(&client, wanted, screen).await,
         Verb::Why(wanted) => why::run(&client, &wanted, screen).await,
         Verb::Rename(wanted) => sessions::rename(&client, &wanted, screen).await,
         Verb::Tag(wanted) => sessions::tag(&client, wanted, screen).await,
@@ -412,6 +413,7 @@ impl Verb {
             | Self::Rewind(_)
             | Self::Diff(_)
             | Self::History(_)
+            | Self::Usage(_)
             | Self::Why(_)
             | Self::Audit(_)
             | Self::Inspect(_)

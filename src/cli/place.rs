@@ -94,6 +94,7 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
         Verb::Memory(verb) => &mut verb.workspace,
         Verb::Search(verb) => &mut verb.workspace,
         Verb::History(verb) => &mut verb.workspace,
+        Verb::Usage(verb) => &mut verb.workspace,
         Verb::Sessions(verb) => &mut verb.workspace,
         Verb::Erase(verb) => &mut verb.notebook,
         _ => return Ok(()),
@@ -111,6 +112,9 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
             verb.here = current_workspace(environment);
         }
         Verb::History(verb) if verb.workspace.is_none() && !verb.all => {
+            verb.here = current_workspace(environment);
+        }
+        Verb::Usage(verb) if verb.workspace.is_none() && !verb.all => {
             verb.here = current_workspace(environment);
         }
         _ => {}

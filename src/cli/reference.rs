@@ -17,8 +17,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Read",
         &[
-            "sessions", "search", "show", "events", "replay", "view", "history", "why", "diff",
-            "rewind", "memory", "graph", "export",
+            "sessions", "search", "show", "events", "replay", "view", "history", "usage", "why",
+            "diff", "rewind", "memory", "graph", "export",
         ],
     ),
     (

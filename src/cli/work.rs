@@ -15,6 +15,7 @@ use super::{
     readable::{self, LineBuffer},
     screen::{Screen, Tone, escaped, format_instant, one_line, with_noun},
     sessions::has_sessions,
+    times::resolve_instant,
 };
 use crate::{
     api::work::{
@@ -25,6 +26,7 @@ use crate::{
     event::{Range, limits},
     verbs::{
         CheckpointPath, CursorPath, NoParams, NoQuery, SessionPath,
+        views::{GetUsage, UsageQuery},
         work::{
             CheckpointsQuery, DeleteCursor, GetCheckpoint, GetHistory, HistoryQuery,
             ListCheckpoints, ListCursors, MakeCheckpoint, ReleaseLease, RenewLease,
@@ -284,6 +286,25 @@ pub(super) async fn show_history(
     let told = to_json_tree(&answer)?;
     screen.print_result(&answer, |screen| {
         LineBuffer::print(screen, |paper| readable::print_history(&told, paper))
+    })
+}
+
+pub(super) async fn show_usage(
+    client: &Client,
+    wanted: args::UsageArgs,
+    screen: &mut Screen,
+) -> Outcome {
+    let workspace = match wanted.here {
+        Some(here) if has_sessions(client, &here).await? => Some(here),
+        _ => wanted.workspace,
+    };
+    let instant = |text: Option<String>| text.as_deref().map(resolve_instant).transpose();
+    let (since, until) = (instant(wanted.since)?, instant(wanted.until)?);
+    let query = UsageQuery { by: wanted.by, since, until, workspace };
+    let answer = client.call::<GetUsage>(&NoParams {}, &query, &()).await?;
+    let tree = to_json_tree(&answer)?;
+    screen.print_result(&answer, |screen| {
+        LineBuffer::print(screen, |paper| readable::print_total_usage(&tree, paper))
     })
 }
 

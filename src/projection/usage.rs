@@ -2,19 +2,19 @@
 //! model, thread and day, and the level that the token monitor recorded last. It must not know a
 //! limit, which the monitor does, nor a price.
 
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::body::{self, ThresholdBody};
 use crate::{
-    api::views::{TokenTotals, UsageShare},
+    api::views::TokenTotals,
     event::{Event, Position, Timestamp, kinds, text::clip},
 };
 
-/// Most models, threads and days that are counted apart.
-const MODELS_MAX: usize = 32;
-const THREADS_MAX: usize = 64;
-const DAYS_MAX: usize = 400;
+/// Most rows of a session, and most shares of an answer.
+const ROWS_MAX: usize = 1_024;
+const SHARES_MAX: usize = 400;
 /// Most characters kept of the name of a model or thread.
 const NAME_CHARS_MAX: usize = 100;
 /// Key of the requests beyond the longest list.
@@ -53,19 +53,26 @@ pub struct RequestTokens {
     pub tokens: u64,
 }
 
+/// Tokens of the requests of one day, one model and one thread.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct UsageRow {
+    /// Day in UTC, such as `2026-11-29`.
+    pub day: String,
+    /// Model; `None` if the reports name none.
+    pub model: Option<String>,
+    /// Subagent; `None` for the session's own thread.
+    pub thread: Option<String>,
+    /// Tokens of the requests.
+    pub totals: TokenTotals,
+}
+
 /// Token usage of a session's requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportedUsage {
     /// Totals of all requests, those of subagents included.
     pub totals: TokenTotals,
-    /// Totals by model, in the order of their first requests.
-    pub by_model: Vec<UsageShare>,
-    /// Totals by thread, in the order of their first requests.
-    pub by_thread: Vec<UsageShare>,
-    /// Totals by day, in UTC, in the order of their first requests.
-    pub by_day: Vec<UsageShare>,
-    /// Cost in US dollars, if a report had one.
-    pub cost_usd: Option<f64>,
+    /// Totals of the requests with the same day, model and thread, in the order of the first ones.
+    pub rows: Vec<UsageRow>,
     /// Latest report of the session's own thread.
     pub latest: Option<RequestTokens>,
     /// Level recorded last, and its position.
@@ -122,28 +129,24 @@ impl ReportedUsage {
             .saturating_add(or_none(counts.cache_creation_input_tokens))
             .saturating_add(read);
         let output = or_none(counts.output_tokens.or(counts.completion_tokens));
+        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
         let request = TokenTotals {
             requests: 1,
             input_tokens: input,
             cached_tokens: read.max(or_none(cached)),
             output_tokens: output,
+            cost_usd: cost.filter(|cost| *cost >= 0.0),
         };
-        let day: String = event.created_at.unwrap_or(event.processed_at).to_string();
-        let day = day.get(..DAY_CHARS).map(str::to_owned);
-        add(&mut self.totals, &request);
-        let model = report.model.as_ref().and_then(Value::as_str).map(str::to_owned);
-        add_share(&mut self.by_model, MODELS_MAX, model, &request);
-        add_share(&mut self.by_day, DAYS_MAX, day, &request);
-        let thread = report.session_thread_id.map(|id| match id {
-            Value::String(id) => id,
-            other => other.to_string(),
-        });
+        let name = |value: Option<Value>| match value? {
+            Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
+            other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
+        };
+        let mut day = event.created_at.unwrap_or(event.processed_at).to_string();
+        day.truncate(DAY_CHARS);
+        let (model, thread) = (name(report.model), name(report.session_thread_id));
         let is_aside = thread.is_some();
-        add_share(&mut self.by_thread, THREADS_MAX, thread, &request);
-        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
-        if let Some(cost) = cost.filter(|cost| *cost >= 0.0) {
-            self.cost_usd = Some(self.cost_usd.unwrap_or_default() + cost);
-        }
+        add(&mut self.totals, &request);
+        self.add_row(UsageRow { day, model, thread, totals: request });
         if is_aside {
             // A subagent has a context of its own.
             return Some(());
@@ -153,6 +156,24 @@ impl ReportedUsage {
         self.latest =
             Some(RequestTokens { position: event.position, at: event.processed_at, tokens });
         Some(())
+    }
+
+    fn add_row(&mut self, mut row: UsageRow) {
+        let is_known = |rows: &[UsageRow], wanted: &UsageRow| {
+            rows.iter().rposition(|one| {
+                one.day == wanted.day && one.model == wanted.model && one.thread == wanted.thread
+            })
+        };
+        let mut at = is_known(&self.rows, &row);
+        if at.is_none() && self.rows.len() + 1 >= ROWS_MAX {
+            let other = || Some(OTHER.to_owned());
+            row = UsageRow { day: OTHER.to_owned(), model: other(), thread: other(), ..row };
+            at = is_known(&self.rows, &row);
+        }
+        match at.and_then(|at| self.rows.get_mut(at)) {
+            Some(one) => add(&mut one.totals, &row.totals),
+            None => self.rows.push(row),
+        }
     }
 
     fn fold_threshold(&mut self, event: &Event) -> Option<()> {
@@ -165,31 +186,27 @@ impl ReportedUsage {
     }
 }
 
-fn add(totals: &mut TokenTotals, request: &TokenTotals) {
-    totals.requests = totals.requests.saturating_add(request.requests);
-    totals.input_tokens = totals.input_tokens.saturating_add(request.input_tokens);
-    totals.cached_tokens = totals.cached_tokens.saturating_add(request.cached_tokens);
-    totals.output_tokens = totals.output_tokens.saturating_add(request.output_tokens);
+/// Adds rows to totals by a key, in the order of the first ones; beyond the longest list to `other`.
+pub fn add_shares<'a>(
+    shares: &mut IndexMap<Option<String>, TokenTotals>,
+    rows: impl IntoIterator<Item = &'a UsageRow>,
+    key: impl Fn(&'a UsageRow) -> Option<&'a str>,
+) {
+    for row in rows {
+        let key = key(row).map(str::to_owned);
+        let fits = shares.len() + 1 < SHARES_MAX || shares.contains_key(&key);
+        let key = if fits { key } else { Some(OTHER.to_owned()) };
+        add(shares.entry(key).or_default(), &row.totals);
+    }
 }
 
-/// Adds a request to the share of its key; to that of the others where the list is full.
-fn add_share(
-    shares: &mut Vec<UsageShare>,
-    most: usize,
-    key: Option<String>,
-    request: &TokenTotals,
-) {
-    let mut key = key.map(|key| clip(&key, NAME_CHARS_MAX));
-    let is_known = |shares: &[UsageShare], key: &Option<String>| {
-        shares.iter().rposition(|share| share.key == *key)
-    };
-    let mut at = is_known(shares, &key);
-    if at.is_none() && shares.len() + 1 >= most {
-        key = Some(OTHER.to_owned());
-        at = is_known(shares, &key);
-    }
-    match at.and_then(|at| shares.get_mut(at)) {
-        Some(share) => add(&mut share.totals, request),
-        None => shares.push(UsageShare { key, totals: *request }),
+/// Adds tokens to totals.
+pub fn add(totals: &mut TokenTotals, more: &TokenTotals) {
+    totals.requests = totals.requests.saturating_add(more.requests);
+    totals.input_tokens = totals.input_tokens.saturating_add(more.input_tokens);
+    totals.cached_tokens = totals.cached_tokens.saturating_add(more.cached_tokens);
+    totals.output_tokens = totals.output_tokens.saturating_add(more.output_tokens);
+    if let Some(cost) = more.cost_usd {
+        totals.cost_usd = Some(totals.cost_usd.unwrap_or_default() + cost);
     }
 }

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use super::{Caller, Service, ServiceError, ServiceResult};
+use indexmap::IndexMap;
+
+use super::{Caller, Service, ServiceError, ServiceResult, total_usage::into_shares};
 use crate::{
     api::{
         find::FindAnswer,
         overview::{OverviewAnswer, SummaryAnswer, SummaryLevel},
         views::{
-            CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer, TokenTotals,
-            UsageAnswer,
+            CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer, UsageAnswer,
         },
     },
     event::{Point, Position, SessionId},
@@ -18,7 +19,11 @@ use crate::{
         self, ANSWER_BYTES_MIN, CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, Counter as _,
         TOKEN_BYTES_LEAST, Tokenizer,
     },
-    projection::{self, Facts, ReportedUsage, checkpoints::Checkpoints},
+    projection::{
+        self, Facts,
+        checkpoints::Checkpoints,
+        usage::{UsageRow, add_shares},
+    },
 };
 
 /// Default bytes of a whole session's summary: less than on the other levels.
@@ -186,9 +191,19 @@ impl Service {
             level: level.map_or("none", projection::ContextLevel::as_str).to_owned(),
             totals: usage.totals,
         };
-        let ReportedUsage { by_model, by_thread, mut by_day, cost_usd, .. } = usage;
+        let shares = |key: fn(&UsageRow) -> Option<&str>| {
+            let mut shares = IndexMap::new();
+            add_shares(&mut shares, &usage.rows, key);
+            into_shares(shares)
+        };
+        let mut by_day = shares(|row| Some(&row.day));
         by_day.sort_by(|one, other| one.key.cmp(&other.key));
-        Ok(SessionUsage { context, by_model, by_thread, by_day, cost_usd })
+        Ok(SessionUsage {
+            context,
+            by_model: shares(|row| row.model.as_deref()),
+            by_thread: shares(|row| row.thread.as_deref()),
+            by_day,
+        })
     }
 
     /// Lists the subagents of a session.
@@ -203,11 +218,12 @@ impl Service {
     ) -> ServiceResult<SubagentsAnswer> {
         let look = |facts: &Facts| {
             let mut threads = facts.threads.list();
-            for one in &mut threads {
-                let shares = &facts.usage.by_thread;
-                let used = shares.iter().find(|share| share.key.as_ref() == Some(&one.thread));
-                let tokens = |totals: TokenTotals| totals.input_tokens + totals.output_tokens;
-                one.tokens = used.map_or(0, |share| tokens(share.totals));
+            for row in &facts.usage.rows {
+                let own = threads.iter_mut().find(|one| Some(&one.thread) == row.thread.as_ref());
+                let tokens = row.totals.input_tokens.saturating_add(row.totals.output_tokens);
+                if let Some(own) = own {
+                    own.tokens = own.tokens.saturating_add(tokens);
+                }
             }
             let complete = facts.threads.is_complete();
             SubagentsAnswer { position: facts.position, threads, complete }

@@ -7,8 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    BodyUse, Media, NoQuery, RequiredGrant, Route, Serve, SessionPath, StepPath, Verb, VerbCall,
-    Visit,
+    BodyUse, Media, NoParams, NoQuery, RequiredGrant, Route, Serve, SessionPath, StepPath, Verb,
+    VerbCall, Visit,
 };
 use crate::{
     api::{
@@ -17,13 +17,14 @@ use crate::{
         overview::{SummaryAnswer, SummaryLevel},
         step::StepAnswer,
         tool_cache::{LookupAnswer, LookupRequest, OutputsAnswer},
-        views::{CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer},
+        views::{CompactionsAnswer, ContinuationAnswer, SessionUsage, SubagentsAnswer, TotalUsage},
         window::{WindowAnswer, WindowQuery},
     },
     event::{Point, Position},
     service::{
-        ClientIdentity, RecoverAnswer, RecoverCall, ServiceError, ServiceResult, WindowCall,
-        values::parse_point,
+        ClientIdentity, RecoverAnswer, RecoverCall, ServiceError, ServiceResult, UsageSelection,
+        WindowCall,
+        values::{parse_point, parse_time},
     },
     wire::{TOKEN_BYTES_MOST, tool_cache, window},
 };
@@ -35,6 +36,7 @@ pub(super) fn visit_all(visit: &mut impl Visit) {
     visit.visit_verb::<ViewContinuation>();
     visit.visit_verb::<ViewWindow>();
     visit.visit_verb::<ViewUsage>();
+    visit.visit_verb::<GetUsage>();
     visit.visit_verb::<ViewThreads>();
     visit.visit_verb::<ViewCompactions>();
     visit.visit_verb::<ViewOutputs>();
@@ -344,6 +346,43 @@ impl Serve for ViewUsage {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<SessionUsage> {
         let at = parse_at(call.query.at.as_deref())?;
         call.service.usage(&call.caller, &call.params.session, at.as_ref()).await
+    }
+}
+
+pub struct GetUsage;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct UsageQuery {
+    /// Key of the rows: day (in UTC), model, session or workspace; day by default
+    pub by: Option<String>,
+    /// Only requests of the day of this time and later ones
+    pub since: Option<String>,
+    /// Only requests of the day of this time and earlier ones
+    pub until: Option<String>,
+    /// Only sessions of this workspace
+    pub workspace: Option<String>,
+}
+
+impl Verb for GetUsage {
+    const ROUTE: Route = Route::get("/v1/usage", "getUsage", RequiredGrant::READ);
+    const TAG: &'static str = "views";
+    const ABOUT: &'static str = "Tokens of the caller's sessions by day, model, session or workspace, as their harnesses \
+         reported them. A request counts once: forks are without what they inherit, and \
+         subagents count with their session. Covers the 500 sessions written to last.";
+    const ANSWERS: &'static str = "The tokens";
+    type Params = NoParams;
+    type Query = UsageQuery;
+    type Body = ();
+    type Answer = TotalUsage;
+}
+
+impl Serve for GetUsage {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<TotalUsage> {
+        let UsageQuery { by, since, until, workspace } = call.query;
+        let days = [parse_time("since", since.as_deref())?, parse_time("until", until.as_deref())?];
+        let selection = UsageSelection { workspace, days, by };
+        call.service.total_usage(&call.caller, selection).await
     }
 }
 

@@ -43,7 +43,7 @@ pub(super) use self::{
     },
     values::{SortOrder, name_of},
     views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowArgs, WindowFormat},
-    work::{CheckpointsArgs, CursorsArgs, HistoryArgs, WakeArgs},
+    work::{CheckpointsArgs, CursorsArgs, HistoryArgs, UsageArgs, WakeArgs},
 };
 
 const EXAMPLES: &str = "\
@@ -181,6 +181,8 @@ unless they were edited since: then our entries alone are removed. What was reco
     Unarchive(SessionArgs),
     /// Show recent work, unfinished sessions and where to start
     History(HistoryArgs),
+    /// Show the tokens that sessions used, by day, model, session or workspace
+    Usage(UsageArgs),
     /// Show which sessions changed a file, and the request for each change
     Why(WhyArgs),
     /// Delete a session; restore brings it back until its grace period ends

@@ -113,6 +113,36 @@ pub(crate) struct WakeArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog usage                         tokens of this project, by day
+  sessionlog usage --all --by workspace    of every project
+  sessionlog usage --since 7d --by model   of the last week
+
+Only what a harness reports is counted; a cost is shown where it reports one.")]
+pub(crate) struct UsageArgs {
+    /// Only sessions of this workspace: a directory in it, or its name
+    /// [default: that of the working directory, if it has sessions]
+    #[arg(value_name = "W")]
+    pub(crate) workspace: Option<String>,
+    /// Sessions of every workspace
+    #[arg(long, conflicts_with = "workspace")]
+    pub(crate) all: bool,
+    /// Workspace of the working directory, if no other is given
+    #[arg(skip)]
+    pub(crate) here: Option<String>,
+    /// Key of the rows
+    #[arg(long, value_name = "KEY", value_parser = ["day", "model", "session", "workspace"])]
+    pub(crate) by: Option<String>,
+    /// Only requests since that day: an instant, a day such as yesterday, or a duration such as 7d
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) since: Option<String>,
+    /// Only requests up to that day
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) until: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Only sessions of this workspace: a directory in it, or its name
     /// [default: that of the working directory, if it has sessions]

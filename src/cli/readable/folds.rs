@@ -190,7 +190,7 @@ pub(super) fn print_usage(view: &Value, paper: &mut LineBuffer) {
         group_digits(of("output_tokens"))
     ));
     if let Some(cost) = view.get("cost_usd").and_then(Value::as_f64) {
-        paper.push_item(&format!("reported cost: {cost:.2} USD"));
+        paper.push_item(&format!("reported cost {cost:.2} USD"));
     }
     for (list, title, unnamed) in [
         ("by_model", "By model", "a model without a name"),
@@ -202,13 +202,36 @@ pub(super) fn print_usage(view: &Value, paper: &mut LineBuffer) {
             continue;
         }
         paper.push_heading(title);
-        for share in shares {
-            let of = |name: &str| number_of(share, name).unwrap_or_default();
-            let key = share.get("key").and_then(Value::as_str).unwrap_or(unnamed);
-            let (into, out) = (group_digits(of("input_tokens")), group_digits(of("output_tokens")));
-            let requests = count_of(of("requests"), "request");
-            paper.push_item(&format!("{key}: {requests}, {into} tokens in, {out} out"));
-        }
+        shares.iter().for_each(|share| print_share(share, unnamed, paper));
+    }
+}
+
+/// Prints the tokens of some requests; `unnamed` is shown for those without a key.
+fn print_share(share: &Value, unnamed: &str, paper: &mut LineBuffer) {
+    let of = |name: &str| number_of(share, name).unwrap_or_default();
+    let key = share.get("key").and_then(Value::as_str).unwrap_or(unnamed);
+    let (into, out) = (group_digits(of("input_tokens")), group_digits(of("output_tokens")));
+    let cost = share.get("cost_usd").and_then(Value::as_f64);
+    let cost = cost.map(|cost| format!(", {cost:.2} USD")).unwrap_or_default();
+    let requests = count_of(of("requests"), "request");
+    paper.push_item(&format!("{key}: {requests}, {into} tokens in, {out} out{cost}"));
+}
+
+/// Prints the tokens of many sessions.
+pub(in crate::cli) fn print_total_usage(answer: &Value, paper: &mut LineBuffer) {
+    let rows = list_of(answer, "rows");
+    if rows.is_empty() {
+        paper.push_heading("No request of a model was reported");
+        return;
+    }
+    let sessions = count_of(number_of(answer, "sessions").unwrap_or_default(), "session");
+    paper.push_heading(&format!("Tokens of {sessions}"));
+    rows.iter().for_each(|share| print_share(share, "without a name", paper));
+    if let Some(total) = answer.get("total").filter(|_| rows.len() > 1) {
+        print_share(total, "in all", paper);
+    }
+    if !is_true(answer, "complete") {
+        paper.push_faint("older sessions, or damaged ones, are not counted");
     }
 }
 

@@ -21,7 +21,7 @@ use super::{
 };
 use crate::event::Timestamp;
 pub(super) use change::print_difference;
-pub(super) use folds::print_history;
+pub(super) use folds::{print_history, print_total_usage};
 pub(super) use paper::LineBuffer;
 use words::{
     count_of, format_source, format_span, group_digits, is_true, list_of, member_label, number_of,

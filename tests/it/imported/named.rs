@@ -99,7 +99,7 @@ fn usage_of_a_model_request_is_counted_once_from_its_last_line() {
     assert_eq!(shares("by_model"), [(Some("claude-opus-5-5".to_owned()), 548)], "{usage}");
     assert_eq!(shares("by_thread"), [(None, 48), (Some("a17".to_owned()), 500)], "{usage}");
     assert_eq!(shares("by_day").iter().map(|(_, out)| out).sum::<u64>(), 548, "{usage}");
-    assert_eq!(usage["cost_usd"], Value::Null, "{usage}");
+    assert_eq!(usage.get("cost_usd"), None, "{usage}");
     import(&place, &talk.text());
     assert_eq!(view(&place, "usage")["requests"], 9);
 }

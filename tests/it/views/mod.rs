@@ -13,4 +13,5 @@ mod readable;
 pub mod real;
 mod recalled;
 mod unread;
+mod usage;
 mod window;

@@ -1,10 +1,13 @@
 //! Token usage reported by a harness.
 
 use crate::event;
+use indexmap::IndexMap;
 use sessionlog::{
-    api::views::UsageShare,
     event::{Position, kinds},
-    projection::{ContextLevel, Facts, ReportedUsage},
+    projection::{
+        ContextLevel, Facts, ReportedUsage,
+        usage::{UsageRow, add_shares},
+    },
 };
 
 fn fold_events(events: &[(&str, &str)]) -> ReportedUsage {
@@ -78,31 +81,45 @@ fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context(
     let events: Vec<_> =
         bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
     let usage = fold_events(&events);
-    let outs = |shares: &[UsageShare]| -> Vec<(Option<String>, u64)> {
-        shares.iter().map(|one| (one.key.clone(), one.totals.output_tokens)).collect()
+    let row = |row: &UsageRow| {
+        (row.day.clone(), row.model.clone(), row.thread.clone(), row.totals.output_tokens)
     };
     let named = |name: &str| Some(name.to_owned());
-    assert_eq!(outs(&usage.by_model), [(named("big"), 5), (named("small"), 2), (None, 8)]);
-    assert_eq!(outs(&usage.by_thread), [(None, 5), (named("a1"), 2), (named("9"), 8)]);
-    assert_eq!(outs(&usage.by_day), [(named("1970-01-01"), 15)]);
+    let day = || "1970-01-01".to_owned();
+    let rows: Vec<_> = usage.rows.iter().map(row).collect();
+    assert_eq!(
+        rows,
+        [
+            (day(), named("big"), None, 5),
+            (day(), named("small"), named("a1"), 2),
+            (day(), named("7"), named("9"), 8),
+        ]
+    );
+    let mut shares = IndexMap::new();
+    add_shares(&mut shares, &usage.rows, |row| row.thread.as_deref());
+    let outs: Vec<_> = shares.iter().map(|(key, of)| (key.clone(), of.output_tokens)).collect();
+    assert_eq!(outs, [(None, 5), (named("a1"), 2), (named("9"), 8)]);
     assert_eq!((usage.totals.requests, usage.totals.output_tokens), (4, 15));
     assert_eq!(
         usage.latest.map(|latest| (latest.position, latest.tokens)),
         Some((Position(2), 14))
     );
-    assert_eq!(usage.cost_usd, Some(0.75));
+    assert_eq!(usage.totals.cost_usd, Some(0.75));
 }
 
 #[test]
-fn requests_beyond_the_longest_list_of_models_are_counted_together() {
-    let bodies: Vec<String> = (0..100)
+fn requests_beyond_the_longest_list_are_counted_together() {
+    let bodies: Vec<String> = (0..2_000)
         .map(|n| format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1,"output_tokens":1}}}}"#))
         .collect();
     let events: Vec<_> =
         bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
     let usage = fold_events(&events);
-    assert_eq!(usage.by_model.len(), 32);
-    let other = usage.by_model.last().expect("a share");
-    assert_eq!((other.key.as_deref(), other.totals.requests), (Some("other"), 69));
-    assert_eq!(usage.totals.requests, 100);
+    assert_eq!((usage.rows.len(), usage.totals.requests), (1_024, 2_000));
+    let mut shares = IndexMap::new();
+    add_shares(&mut shares, &usage.rows, |row| row.model.as_deref());
+    assert_eq!(shares.len(), 400);
+    let other = shares.get(&Some("other".to_owned())).expect("a share");
+    assert_eq!(other.requests, 2_000 - 399);
+    assert_eq!(shares.values().map(|of| of.requests).sum::<u64>(), 2_000);
 }

@@ -1,0 +1,111 @@
+//! Tokens of one session and of many, and the subagents that used some of them.
+
+use serde_json::{Value, json};
+
+use crate::{
+    http::house::{House, over_every_engine},
+    program::Place,
+};
+
+fn report(model: &str, day: u32, tokens: u64, more: &Value) -> Value {
+    let mut event = json!({ "type": "span.model_request_end", "model": model,
+        "created_at": format!("2026-11-{day:02}T10:00:00Z"),
+        "model_usage": { "input_tokens": tokens, "output_tokens": 1 } });
+    event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    event
+}
+
+async fn emit(house: &House, session: &str, workspace: &str, events: Value) {
+    let made = json!({ "id": session, "workspace": workspace, "events": events });
+    let reply = house.post("/v1/sessions", &made).await;
+    assert_eq!(reply.status, 201, "{}", reply.text);
+}
+
+/// Key and input tokens of each row.
+fn rows(answer: &Value) -> Vec<(Option<String>, u64)> {
+    let rows = answer["rows"].as_array().unwrap().iter();
+    let row = |row: &Value| {
+        (row["key"].as_str().map(str::to_owned), row["input_tokens"].as_u64().unwrap())
+    };
+    rows.map(row).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_forks_and_subagents_count_once_by_each_key() {
+    over_every_engine(async |house| {
+        let aside = json!({ "session_thread_id": "a1", "cost_usd": 0.5 });
+        let events = json!([
+            report("big", 27, 1_000, &json!({})),
+            report("small", 28, 100, &aside),
+            report("big", 28, 2_000, &json!({})),
+        ]);
+        emit(house, "s", "/w/one", events).await;
+        emit(house, "t", "/w/two", json!([report("big", 28, 10, &json!({}))])).await;
+        let forked = house.post("/v1/sessions/s/fork", &json!({ "at": "end", "id": "f" })).await;
+        assert_eq!(forked.status, 201, "{}", forked.text);
+        let more = json!({ "events": [report("small", 29, 5, &json!({}))] });
+        assert_eq!(house.post("/v1/sessions/f/events", &more).await.status, 200);
+
+        let usage = async |query: &str| {
+            let reply = house.get(&format!("/v1/usage{query}")).await;
+            assert_eq!(reply.status, 200, "{query}: {}", reply.text);
+            reply.json()
+        };
+        let named = |name: &str| Some(name.to_owned());
+        let days = usage("").await;
+        let expected =
+            [(named("2026-11-27"), 1_000), (named("2026-11-28"), 2_110), (named("2026-11-29"), 5)];
+        assert_eq!(rows(&days), expected);
+        assert_eq!((&days["total"]["requests"], &days["sessions"]), (&json!(5), &json!(3)));
+        assert_eq!((&days["total"]["cost_usd"], &days["complete"]), (&json!(0.5), &json!(true)));
+        let models = usage("?by=model").await;
+        assert_eq!(rows(&models), [(named("big"), 3_010), (named("small"), 105)]);
+        let sessions = usage("?by=session").await;
+        assert_eq!(rows(&sessions), [(named("s"), 3_100), (named("t"), 10), (named("f"), 5)]);
+        let since = usage("?by=workspace&since=2026-11-28T23:00:00Z").await;
+        assert_eq!(rows(&since).iter().map(|(_, tokens)| tokens).sum::<u64>(), 2_115);
+        let one = usage("?by=model&workspace=/w/two&until=2026-11-28T00:00:00Z").await;
+        assert_eq!(rows(&one), [(named("big"), 10)]);
+
+        let own = house.get("/v1/sessions/f/views/usage").await.json();
+        // The whole session, with what it inherits; a subagent fills no context.
+        assert_eq!((&own["requests"], &own["tokens"]), (&json!(4), &json!(6)), "{own}");
+        let refused = house.get("/v1/usage?by=hour").await;
+        assert_eq!(refused.status, 400, "{}", refused.text);
+    })
+    .await;
+}
+
+#[test]
+fn commands_show_tokens_by_model_and_the_subagents_of_a_session() {
+    let place = Place::new();
+    let call = json!({ "type": "agent.tool_use", "call_id": "t1", "name": "Agent",
+        "input": { "subagent_type": "Explore", "description": "Find the lock" } });
+    let start = json!({ "type": "session.thread_status_running", "session_thread_id": "a1",
+        "agent_name": "Explore" });
+    let inner = json!({ "type": "agent.tool_use", "call_id": "t2", "name": "Bash",
+        "session_thread_id": "a1", "input": { "command": "ls" } });
+    let lines = [
+        call,
+        start,
+        inner,
+        report("small", 28, 100, &json!({ "session_thread_id": "a1" })),
+        report("big", 28, 2_000, &json!({ "cost_usd": 0.25 })),
+    ];
+    let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+    place.run_with(&["append", "s", "--create"], &lines.join("\n")).ok();
+    let threads = place.run(&["view", "s", "threads"]).ok();
+    for part in ["1 subagent", "Explore a1: Find the lock", "1 call, 101 tokens, running"] {
+        assert!(threads.contains(part), "{part}: {threads}");
+    }
+    let usage = place.run(&["usage", "--all", "--by", "model"]).ok();
+    for part in ["big: 1 request, 2 000 tokens in, 1 out, 0.25 USD", "in all: 2 requests, 2 100"] {
+        assert!(usage.contains(part), "{part}: {usage}");
+    }
+    let whole = place.run(&["view", "s", "usage"]).ok();
+    for part in ["By model", "By thread", "the session's agent: 1 request", "a1: 1 request"] {
+        assert!(whole.contains(part), "{part}: {whole}");
+    }
+    let json = place.run(&["usage", "--all", "--json"]).json();
+    assert_eq!(json["total"]["requests"], 2, "{json}");
+}
