@@ -6,6 +6,7 @@ mod answer;
 mod append;
 mod args;
 mod backup;
+mod browse;
 mod checks;
 mod columns;
 mod common;
@@ -362,6 +363,7 @@ async fn run_client_verb(
         Verb::Retention(wanted) => retention::run(&client, wanted, screen).await,
         Verb::Append(append) => append::run(&client, append, screen).await,
         Verb::Events(events) => events::print_events(&client, events, screen).await,
+        Verb::Open(wanted) => browse::run(&client, &wanted, config, screen).await,
         Verb::Replay(replay) => events::replay(&client, replay, screen).await,
         Verb::View(wanted) => view::show(&client, wanted, screen).await,
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
@@ -449,6 +451,7 @@ impl Verb {
             Self::Redact(verb) => Some(&mut verb.session),
             Self::Restore(verb) => Some(&mut verb.session),
             Self::Search(verb) => verb.session.as_mut(),
+            Self::Open(verb) => verb.session.as_mut(),
             Self::Verify(verb) => verb.session.as_mut(),
             Self::Repair(verb) => verb.session.as_mut(),
             _ => None,

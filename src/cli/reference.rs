@@ -17,8 +17,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Read",
         &[
-            "sessions", "search", "show", "events", "replay", "view", "history", "usage", "why",
-            "diff", "rewind", "memory", "graph", "export",
+            "sessions", "open", "search", "show", "events", "replay", "view", "history", "usage",
+            "why", "diff", "rewind", "memory", "graph", "export",
         ],
     ),
     (
@@ -64,9 +64,8 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Other", &["demo", "completions", "man", "help"]),
 ];
 /// Verbs for a new user.
-const FIRST: [&str; 10] = [
-    "demo", "install", "import", "sessions", "search", "show", "replay", "view", "serve", "doctor",
-];
+const FIRST: [&str; 10] =
+    ["demo", "install", "import", "sessions", "search", "show", "replay", "view", "open", "doctor"];
 /// Columns of a verb's name in the list of verbs, and of a whole line.
 const NAME_COLUMNS: usize = 13;
 

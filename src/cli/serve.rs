@@ -362,6 +362,7 @@ fn announce(config: &Config, network: &NetworkListener, screen: &mut Screen) -> 
         screen.print_json(&line)?;
     } else {
         screen.print_line(format!("sessionlog {} listens on {url}", env!("CARGO_PKG_VERSION")))?;
+        screen.print_line(format!("  page      {url}/"))?;
         let sessions = config.database.as_ref().map(|database| database.url.to_string());
         screen.print_line(format!("  sessions  {}", sessions.unwrap_or(data_dir)))?;
         screen.print_line(format!(

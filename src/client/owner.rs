@@ -118,6 +118,36 @@ impl Client {
         }
     }
 
+    /// Opens a connection to the owner, for a client that sends its own requests; starts an owner if
+    /// none answers.
+    ///
+    /// # Errors
+    /// [`ClientError`] of the start; [`ClientError::Unreachable`] of a server, which has no socket.
+    pub async fn connect_to_owner(&self) -> Result<UnixStream, ClientError> {
+        let mut backoff = self.backoff();
+        loop {
+            let failure = match self.try_connect().await {
+                Ok(stream) => return Ok(stream),
+                Err(AttemptError::Final(error)) => return Err(error),
+                Err(AttemptError::Again(error)) => error,
+            };
+            self.inner.owner_fits.store(false, Ordering::Release);
+            if !backoff.wait().await {
+                return Err(failure);
+            }
+        }
+    }
+
+    async fn try_connect(&self) -> Result<UnixStream, AttemptError> {
+        let ClientTarget::Owner(target) = &self.inner.target else {
+            let (address, reason) = (self.address(), "it is reached by its URL".to_owned());
+            return Err(AttemptError::Final(ClientError::Unreachable { address, reason }));
+        };
+        self.find_owner().await?;
+        let connected = UnixStream::connect(&target.socket).await;
+        connected.map_err(|error| AttemptError::Again(unreachable_error(target, error.to_string())))
+    }
+
     /// Checks that the owner fits; starts one if none answers.
     pub(super) async fn find_owner(&self) -> Result<(), AttemptError> {
         let ClientTarget::Owner(target) = &self.inner.target else { return Ok(()) };

@@ -108,6 +108,10 @@ mod names;
 #[cfg(feature = "cli")]
 mod terminal;
 
+// The page in a browser.
+#[cfg(feature = "cli")]
+mod browse;
+
 // The command line: every verb, its exit codes, its refusals.
 #[cfg(feature = "cli")]
 mod cli;

@@ -29,8 +29,8 @@ pub(super) use self::{
     },
     memory::{MarkArgs, MemoryArgs},
     programs::{
-        AgentName, CompletionsArgs, DemoArgs, InstallArgs, InstallScope, ManArgs, PauseArgs,
-        ServeArgs, UnpauseArgs,
+        AgentName, CompletionsArgs, DemoArgs, InstallArgs, InstallScope, ManArgs, OpenArgs,
+        PauseArgs, ServeArgs, UnpauseArgs,
     },
     search::SearchArgs,
     sessions::{
@@ -108,6 +108,8 @@ impl From<HookArguments> for Arguments {
 pub(super) enum Verb {
     /// Run the HTTP and MCP server until it is stopped
     Serve(ServeArgs),
+    /// Open the page, on which sessions can be looked at, in a browser
+    Open(OpenArgs),
     /// Run an MCP server on standard input and output
     Mcp(McpArgs),
     /// Record a hook event of Claude Code or Codex from standard input

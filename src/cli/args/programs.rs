@@ -5,7 +5,11 @@ use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, ValueEnum};
 
-use super::{super::settings::OwnerFlags, values::parse_positive_duration};
+use super::{
+    super::{common::parse_session_id, complete::id_completer, settings::OwnerFlags},
+    values::parse_positive_duration,
+};
+use crate::event::SessionId;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example: sessionlog serve --listen 127.0.0.1:8800 --data-dir ./data")]
@@ -15,6 +19,24 @@ pub(crate) struct ServeArgs {
     pub(crate) on_demand: bool,
     #[command(flatten)]
     pub(crate) settings: OwnerFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog open               every session, by project
+  sessionlog open trip          one session
+  sessionlog open --no-browser  the address alone, to open it yourself
+
+A running `sessionlog serve` shows the page at its own address. Without one, this command serves the
+page at a free loopback port until Ctrl-C: as with `serve`, users of this machine can reach it.")]
+pub(crate) struct OpenArgs {
+    /// Session to show: its id, or a unique prefix of one
+    #[arg(value_name = "S", value_parser = parse_session_id, add = id_completer())]
+    pub(crate) session: Option<SessionId>,
+    /// Print the address and open no browser
+    #[arg(long)]
+    pub(crate) no_browser: bool,
 }
 
 /// A program that can be set up.
