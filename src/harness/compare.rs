@@ -16,10 +16,7 @@ pub type Compared = (Position, u64);
 /// Aligns the events of two sides, each with the range that they are from: every position is in one
 /// part. Events that are not listed, such as bookkeeping, belong to the listed one before them.
 #[must_use]
-pub fn align(
-    (a, in_a): (&[Compared], Range),
-    (b, in_b): (&[Compared], Range),
-) -> Vec<CompareHunk> {
+pub fn align((a, in_a): (&[Compared], Range), (b, in_b): (&[Compared], Range)) -> Vec<CompareHunk> {
     let mut hunks: Vec<CompareHunk> = Vec::new();
     for op in diff(a, b) {
         let (kind, of_a, of_b) = match op {
@@ -84,9 +81,7 @@ fn operations(pairs: &[(usize, usize)], len_a: usize, len_b: usize) -> Vec<DiffO
             (0, 0) => None,
             (_, 0) => Some(DiffOp::Delete { old_index: at_a, old_len, new_index: at_b }),
             (0, _) => Some(DiffOp::Insert { old_index: at_a, new_index: at_b, new_len }),
-            _ => {
-                Some(DiffOp::Replace { old_index: at_a, old_len, new_index: at_b, new_len })
-            }
+            _ => Some(DiffOp::Replace { old_index: at_a, old_len, new_index: at_b, new_len }),
         }
     };
     for (in_a, in_b) in pairs.iter().copied() {

@@ -66,8 +66,7 @@ pub use restore::{
     RestoreParameters, restore,
 };
 pub use rows::{
-    CallPairs, LINE_CHARS_MAX, build_row, is_bookkeeping, meaning_digest, readable_text,
-    thread_of,
+    CallPairs, LINE_CHARS_MAX, build_row, is_bookkeeping, meaning_digest, readable_text, thread_of,
 };
 pub use select::{ItemForm, ItemOrder};
 pub use start_text::{

@@ -275,11 +275,12 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
     let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = |name: &str| members.get(name).and_then(Value::as_u64);
     let content = || {
-        let content = members.get("content").and_then(|content| {
-            serde_json::value::to_raw_value(content).ok()
-        });
+        let content = members
+            .get("content")
+            .and_then(|content| serde_json::value::to_raw_value(content).ok());
         let Some(content) = content else { return readable_text(event) };
-        let typed = if kind == RowKind::User { extract_typed_text(&content) } else { String::new() };
+        let typed =
+            if kind == RowKind::User { extract_typed_text(&content) } else { String::new() };
         let said = if typed.is_empty() { content_text(&content) } else { typed };
         if said.trim().is_empty() { describe_blocks(members) } else { said }
     };

@@ -59,7 +59,8 @@ impl Service {
         let rest = self.compute(&a.key.scope.tenant, aligned).await?;
         let mut hunks = join_beginning(until, rest);
         let first = hunks.iter().find(|hunk| hunk.kind != HunkKind::Same);
-        let first_difference = first.map(|hunk| DifferencePlaces { a: hunk.a.from, b: hunk.b.from });
+        let first_difference =
+            first.map(|hunk| DifferencePlaces { a: hunk.a.from, b: hunk.b.from });
         let of = |range: fn(&CompareHunk) -> Range, hunks: &[CompareHunk]| -> Vec<Range> {
             let differs = hunks.iter().filter(|hunk| hunk.kind != HunkKind::Same);
             differs.map(range).filter(|range| !range.is_empty()).collect()
@@ -169,9 +170,7 @@ impl Service {
             }
             at = slice.covered.to;
             let digests = move || {
-                let counts = |event: &&Event| {
-                    !is_bookkeeping(event.kind.as_str(), row_kind(event))
-                };
+                let counts = |event: &&Event| !is_bookkeeping(event.kind.as_str(), row_kind(event));
                 let events = slice.events.iter().filter(counts);
                 events.map(|event| (event.position, meaning_digest(event))).collect::<Vec<_>>()
             };

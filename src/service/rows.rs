@@ -104,9 +104,8 @@ impl RowSelection {
 
     fn selects(&self, event: &Event, pairs: &CallPairs) -> bool {
         let kind = || row_kind(event);
-        let is_failed = || {
-            event.kind.as_str() == kinds::SESSION_ERROR || pairs.is_failed_result(event)
-        };
+        let is_failed =
+            || event.kind.as_str() == kinds::SESSION_ERROR || pairs.is_failed_result(event);
         let is_within = |ranges: &Vec<Range>| {
             let index = ranges.partition_point(|range| range.to <= event.position);
             ranges.get(index).is_some_and(|range| range.contains(event.position))

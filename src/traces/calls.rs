@@ -340,13 +340,6 @@ impl OpenCalls {
     }
 }
 
-impl TracedCall {
-    /// Returns true if its event is known, and not only a result of it.
-    pub(crate) fn is_recorded(&self) -> bool {
-        !self.id.is_empty()
-    }
-}
-
 /// Creates a call for a result whose call event is missing; at most its tool is known.
 fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
     let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
