@@ -114,9 +114,7 @@ impl CallPairs {
                 let mut part = PairPart { outcome, duration_ms, ..PairPart::default() };
                 part.tool = call.tool.to_string();
                 part.line = describe_result(&call, &part.outcome, &answer.text);
-                if let Some(known) =
-                    self.parts.get_mut(&call.position).filter(|_| call.is_recorded())
-                {
+                if let Some(known) = self.parts.get_mut(&call.position) {
                     let took = known.created_at.zip(created_at);
                     let took = took.and_then(|(from, to)| u64::try_from(to.0 - from.0).ok());
                     let took = took.map(|micros| micros / 1_000).filter(|millis| *millis > 0);
