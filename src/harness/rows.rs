@@ -8,7 +8,7 @@ use std::{
 };
 
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{
     call_text::{COMMAND, format_call},
@@ -34,7 +34,7 @@ const NAME_CHARS_MAX: usize = 120;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Members of a body that name something else or say how it was recorded, and have no text for a
 /// reader.
-const NOT_READ: [&str; 28] = [
+const NOT_READ: [&str; 30] = [
     "id",
     "type",
     "role",
@@ -63,7 +63,11 @@ const NOT_READ: [&str; 28] = [
     "transcript_path",
     "recorded_from",
     "permission_mode",
+    "uuid",
+    "parent_uuid",
 ];
+/// Text of a row without any.
+const NO_TEXT: &str = "(no text)";
 
 /// Calls and results of consecutive events, each with its counterpart.
 #[derive(Debug)]
@@ -186,7 +190,8 @@ fn describe_call(call: &TracedCall, root: Option<&str>) -> PairPart {
 }
 
 fn describe_result(call: &TracedCall, outcome: &CallOutcome, text: &str) -> String {
-    let text = strip_wrapper(text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text));
+    let text = skip_head(text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text));
+    let text = strip_wrapper(text);
     let line = match &outcome.reason {
         Some(reason) => reason.as_str(),
         None if call.command.is_some() => RecurringNames::default().most_useful_line(text),
@@ -195,6 +200,16 @@ fn describe_result(call: &TracedCall, outcome: &CallOutcome, text: &str) -> Stri
     let first = || text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = if line.is_empty() { first().unwrap_or("(no output)") } else { line };
     one_line(line, LINE_CHARS_MAX)
+}
+
+/// Returns the output behind the lines that Codex puts before it: duration, exit code, count.
+fn skip_head(text: &str) -> &str {
+    const HEAD_LINES: usize = 6;
+    let head = text.lines().take(HEAD_LINES).take_while(|line| *line != "Output:");
+    let (count, bytes) = head.fold((0, 0), |(n, bytes), line| (n + 1, bytes + line.len() + 1));
+    let is_head = text.starts_with("Chunk ID: ") || text.starts_with("Wall time: ");
+    let rest = text.get(bytes..).filter(|_| is_head && count < HEAD_LINES);
+    rest.and_then(|rest| rest.strip_prefix("Output:")).unwrap_or(text)
 }
 
 /// Builds the row of an event from its call or result and the positions that compactions dropped.
@@ -226,7 +241,7 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
         event_type: event_type.to_owned(),
         at: event.created_at.unwrap_or(event.processed_at),
         kind,
-        bookkeeping: is_bookkeeping(event_type, kind),
+        bookkeeping: is_bookkeeping(event, kind),
         origin: event.origin.as_str().to_owned(),
         thread: thread_of(event).map(|thread| name(&thread)),
         line: if line.is_empty() { event_type.to_owned() } else { line },
@@ -258,14 +273,29 @@ pub fn thread_of(event: &Event) -> Option<String> {
 
 /// Returns true for an event that a person usually does not read.
 #[must_use]
-pub fn is_bookkeeping(event_type: &str, kind: RowKind) -> bool {
-    match event_type {
+pub fn is_bookkeeping(event: &Event, kind: RowKind) -> bool {
+    match event.kind.as_str() {
         kinds::SESSION_ERROR | kinds::USER_INTERRUPT => false,
-        kinds::MEMORY_PAGED_IN | kinds::GRAPH_ENTITY_UPSERTED => true,
-        kinds::GRAPH_RELATIONSHIP_CREATED | kinds::GRAPH_ENTITY_REMOVED => true,
-        kinds::GRAPH_RELATIONSHIP_REMOVED => true,
+        kinds::MEMORY_PAGED_IN
+        | kinds::GRAPH_ENTITY_UPSERTED
+        | kinds::GRAPH_RELATIONSHIP_CREATED
+        | kinds::GRAPH_ENTITY_REMOVED
+        | kinds::GRAPH_RELATIONSHIP_REMOVED => true,
+        // Programs record a message for calls without words, and thoughts that only they can read.
+        kinds::AGENT_MESSAGE | kinds::AGENT_THINKING => is_empty_message(event),
         _ => kind == RowKind::Status,
     }
+}
+
+/// Returns true for a message whose content is empty.
+fn is_empty_message(event: &Event) -> bool {
+    #[derive(Deserialize)]
+    struct SaidBody<'a> {
+        #[serde(borrow)]
+        content: Option<&'a RawValue>,
+    }
+    let content = body::read::<SaidBody<'_>>(&event.body).and_then(|body| body.content);
+    content.is_some_and(|content| matches!(content.get(), "\"\"" | "[]" | "null"))
 }
 
 /// Describes an event that is neither a call nor a result.
@@ -323,6 +353,10 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
         kinds::MEMORY_ITEM if !text("topic").is_empty() => {
             format!("{}: {}", text("topic"), text("text"))
         }
+        kinds::TRANSCRIPT_ENTRY => {
+            let entry = members.get("entry").and_then(|entry| entry.get("type")?.as_str());
+            format!("Record of the program: {}", entry.unwrap_or("unknown"))
+        }
         kinds::USER_INTERRUPT => "Interrupted by the user".to_owned(),
         kinds::SESSION_ERROR => {
             let error = members.get("error").unwrap_or(&Value::Null);
@@ -334,7 +368,11 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
                 RowKind::Status => String::new(),
                 _ => content(),
             };
-            if said.trim().is_empty() { describe_by_name(name, members) } else { said }
+            match said.trim() {
+                "" if is_empty_message(event) => NO_TEXT.to_owned(),
+                "" => describe_by_name(name, members),
+                _ => said,
+            }
         }
     }
 }
@@ -382,6 +420,10 @@ fn count_of(count: u64, one: &str) -> String {
 pub fn readable_text(event: &Event) -> String {
     let event = event.with_paired_surrogates();
     let mut text = String::new();
+    if event.kind.as_str() == kinds::TRANSCRIPT_ENTRY {
+        // Its meaning is in events of their own.
+        return text;
+    }
     if let Some(members) = body::read_tree::<Map<String, Value>>(&event.body) {
         members.iter().for_each(|(name, value)| visit_texts(name, value, false, &mut text));
     }
@@ -423,7 +465,7 @@ pub fn meaning_digest(event: &Event) -> u64 {
     }
     let mut hasher = DefaultHasher::new();
     event.kind.as_str().hash(&mut hasher);
-    if !is_bookkeeping(event.kind.as_str(), row_kind(event)) {
+    if !is_bookkeeping(event, row_kind(event)) {
         let outcome = body::read::<MeaningBody>(&event.body);
         let is_error = outcome.as_ref().and_then(|body| body.is_error).unwrap_or(false);
         let is_aside = outcome.is_some_and(|body| body.session_thread_id.is_some());

@@ -170,7 +170,7 @@ impl Service {
             }
             at = slice.covered.to;
             let digests = move || {
-                let counts = |event: &&Event| !is_bookkeeping(event.kind.as_str(), row_kind(event));
+                let counts = |event: &&Event| !is_bookkeeping(event, row_kind(event));
                 let events = slice.events.iter().filter(counts);
                 events.map(|event| (event.position, meaning_digest(event))).collect::<Vec<_>>()
             };

@@ -109,7 +109,7 @@ impl RowSelection {
         let is_within = |ranges: &Vec<Range>| {
             let index = ranges.partition_point(|range| range.to <= event.position);
             ranges.get(index).is_some_and(|range| range.contains(event.position))
-                && !is_bookkeeping(event.kind.as_str(), kind())
+                && !is_bookkeeping(event, kind())
         };
         let has_type = self.types.is_empty()
             || self.types.iter().any(|domain| event.kind.is_in_domain(domain));
