@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Read",
         &[
             "sessions", "open", "search", "show", "events", "replay", "view", "history", "usage",
-            "why", "diff", "rewind", "memory", "graph", "export",
+            "why", "diff", "compare", "rewind", "memory", "graph", "export",
         ],
     ),
     (

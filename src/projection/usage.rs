@@ -66,6 +66,51 @@ pub struct UsageRow {
     pub totals: TokenTotals,
 }
 
+/// Report of one request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReportedRequest {
+    /// Number of tokens in the context after the request.
+    pub tokens: u64,
+    /// Its own row.
+    pub row: UsageRow,
+}
+
+impl ReportedRequest {
+    /// Parses a report; `None` for any other event.
+    #[must_use]
+    pub fn from_event(event: &Event) -> Option<Self> {
+        if event.kind.as_str() != kinds::SPAN_MODEL_REQUEST_END {
+            return None;
+        }
+        let report = body::read::<ReportBody>(&event.body)?;
+        let counts = report.model_usage?;
+        let or_none = |count: Option<u64>| count.unwrap_or(0);
+        let read = or_none(counts.cache_read_input_tokens);
+        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
+            .saturating_add(or_none(counts.cache_creation_input_tokens))
+            .saturating_add(read);
+        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
+        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
+        let totals = TokenTotals {
+            requests: 1,
+            input_tokens: input,
+            cached_tokens: read.max(or_none(cached)),
+            output_tokens: output,
+            cost_usd: cost.filter(|cost| *cost >= 0.0),
+        };
+        let name = |value: Option<Value>| match value? {
+            Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
+            other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
+        };
+        let mut day = event.created_at.unwrap_or(event.processed_at).to_string();
+        day.truncate(DAY_CHARS);
+        let (model, thread) = (name(report.model), name(report.session_thread_id));
+        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+        Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
+    }
+}
+
 /// Token usage of a session's requests.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportedUsage {
@@ -120,38 +165,14 @@ impl ReportedUsage {
     }
 
     fn fold_report(&mut self, event: &Event) -> Option<()> {
-        let report = body::read::<ReportBody>(&event.body)?;
-        let counts = report.model_usage?;
-        let or_none = |count: Option<u64>| count.unwrap_or(0);
-        let read = or_none(counts.cache_read_input_tokens);
-        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
-            .saturating_add(or_none(counts.cache_creation_input_tokens))
-            .saturating_add(read);
-        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
-        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
-        let request = TokenTotals {
-            requests: 1,
-            input_tokens: input,
-            cached_tokens: read.max(or_none(cached)),
-            output_tokens: output,
-            cost_usd: cost.filter(|cost| *cost >= 0.0),
-        };
-        let name = |value: Option<Value>| match value? {
-            Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
-            other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
-        };
-        let mut day = event.created_at.unwrap_or(event.processed_at).to_string();
-        day.truncate(DAY_CHARS);
-        let (model, thread) = (name(report.model), name(report.session_thread_id));
-        let is_aside = thread.is_some();
-        add(&mut self.totals, &request);
-        self.add_row(UsageRow { day, model, thread, totals: request });
+        let ReportedRequest { tokens, row } = ReportedRequest::from_event(event)?;
+        let is_aside = row.thread.is_some();
+        add(&mut self.totals, &row.totals);
+        self.add_row(row);
         if is_aside {
             // A subagent has a context of its own.
             return Some(());
         }
-        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
         self.least_since = Some(self.least_since.map_or(tokens, |least| least.min(tokens)));
         self.latest =
             Some(RequestTokens { position: event.position, at: event.processed_at, tokens });
