@@ -7,14 +7,14 @@ use proptest::{
     strategy::{Strategy as _, ValueTree as _},
     test_runner::TestRunner,
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use sessionlog::{
     api::rows::RowKind,
     client::HttpRequest,
     event::{Event, Position, Range},
     projection::{CELLS_MAX, Strip, row_kind},
     store::{Store, local::LocalStore},
-    wire::json::{event_text, parse_lossy},
+    wire::json::event_text,
 };
 use sessionlog_sim::{ManualClock, Sim};
 
@@ -329,11 +329,18 @@ fn imported_transcripts_have_a_row_for_each_event_and_calls_with_their_results()
             runtime.block_on(client.json(request.query(parameter, value))).unwrap()
         };
         let text = place.run(&["events", name]).ok();
-        let parse = |line: &str| parse_lossy(line.as_bytes()).unwrap();
+        // A record may have a number that no parser holds.
+        let parse = |line: &str| -> Value {
+            let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(line).unwrap();
+            let read = |(name, raw): (String, Box<RawValue>)| {
+                Some((name, serde_json::from_str(raw.get()).ok()?))
+            };
+            Value::Object(members.into_iter().filter_map(read).collect())
+        };
         let events: Vec<Value> = text.lines().map(parse).collect();
         let rows = get("views/rows", ("limit", 500));
-        let (events, rows) = (events["data"].as_array().unwrap(), rows["rows"].as_array().unwrap());
-        check_rows(events, rows);
+        let rows = rows["rows"].as_array().unwrap();
+        check_rows(&events, rows);
         let calls = rows.iter().filter(|row| row["kind"] == "call");
         assert!(calls.clone().count() > 0, "{name}");
         for row in rows.iter().filter(|row| row["kind"] == "status") {
