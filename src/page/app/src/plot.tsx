@@ -15,8 +15,8 @@ interface Props {
     data: uPlot.AlignedData;
     /** Everything but size, which follows the page. */
     options: (colours: Colours) => Omit<uPlot.Options, "width" | "height">;
-    /** A click on a place of the x axis. */
-    pick: (index: number) => void;
+    /** A click on a place of the x axis: its value there. */
+    pick: (x: number) => void;
     height?: number;
 }
 
@@ -31,7 +31,7 @@ export function Plot({ label, data, options, pick, height = 220 }: Props) {
         const draw = () => {
             plot?.destroy();
             const made = new uPlot({ ...options(colours()), legend: { show: false }, width: element.clientWidth, height }, data, element);
-            made.over.addEventListener("click", () => made.cursor.idx != null && picked.current(made.cursor.idx));
+            made.over.addEventListener("click", () => made.cursor.idx != null && picked.current(data[0][made.cursor.idx] ?? 0));
             plot = made;
         };
         draw();

@@ -100,7 +100,14 @@ export function Conversation(props: Props) {
         setCursor(at);
         if (props.open) setOpened(new Set([at]));
         show(at, "center");
-        run.jump(at).then(() => run.row(at) === undefined && setGone(at), () => undefined);
+        run.jump(at).then(() => {
+            const row = run.row(at);
+            if (row === undefined) setGone(at);
+            // A result is shown in the row of its call.
+            if (row?.of === undefined) return;
+            setCursor(row.of);
+            if (props.open) setOpened(new Set([row.of]));
+        }, () => undefined);
     }, [run, props.at, props.open]);
 
     // Scrolls to the target once its row is there, and keeps it there while heights become known.

@@ -1,14 +1,14 @@
 // A session drawn: how full the context was, what it did and what it cost, and which sessions of the
 // workspace touched which files. A click goes to the event.
 import { useMemo, useState } from "preact/hooks";
-import type uPlot from "uplot";
+import uPlot from "uplot";
 import { get, path, post } from "../api";
 import { count, place, plural, short, time } from "../format";
 import { Empty, Loading, Problem } from "../parts";
 import { type Colours, Plot } from "../plot";
 import { go, link } from "../route";
 import { Line } from "../text";
-import type { EntityList, Session, Strip, StripMark, Usage, UsageOf } from "../types";
+import type { Bucket, EntityList, Session, Strip, StripMark, Usage, UsageOf } from "../types";
 import { type Answer, useAnswer } from "../use";
 
 const MARKS: Record<string, string> = { compaction: "compaction", checkpoint: "checkpoint", clear: "cleared", fork: "fork", gap: "lost", injected: "brief" };
@@ -67,6 +67,17 @@ function drawMarks(colour: Colours, marks: StripMark[], lines: { at: number; col
     return { draw: [draw] };
 }
 
+/** Bars of the plot of calls. */
+const BARS_MAX = 120;
+const BARS = { paths: uPlot.paths.bars!({ size: [0.8, 40], align: 1 }), points: { show: false } };
+
+function bars(buckets: Bucket[]): uPlot.AlignedData {
+    const each = Math.max(1, Math.ceil(buckets.length / BARS_MAX));
+    const groups = Array.from({ length: Math.ceil(buckets.length / each) }, (_, index) => buckets.slice(index * each, (index + 1) * each));
+    const sum = (value: (bucket: Bucket) => number) => groups.map((group) => group.reduce((total, one) => total + value(one), 0));
+    return [groups.map((group) => group[0]!.from), sum((one) => one.calls), sum((one) => one.failed)];
+}
+
 function Drawn({ session, strip }: { session: Session; strip: Strip }) {
     const [said, say] = useState<number | undefined>(undefined);
     const { buckets } = strip;
@@ -78,20 +89,30 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
         };
         return {
             fill: [xs, buckets.map((one) => one.tokens ?? null)] as uPlot.AlignedData,
-            work: [xs, buckets.map((one) => one.calls), buckets.map((one) => one.failed)] as uPlot.AlignedData,
+            work: bars(buckets),
             out: [xs, running((one) => one.output_tokens ?? 0)] as uPlot.AlignedData,
         };
     }, [strip]);
     const hasTokens = buckets.some((one) => one.tokens !== undefined);
     const hasOutput = buckets.some((one) => (one.output_tokens ?? 0) > 0);
     const at = (position: number) => {
-        const bucket = buckets[Math.min(buckets.length - 1, Math.max(0, Math.floor((position - strip.from) / strip.width)))];
+        // Bookkeeping that was imported has no time of its own: the nearest work before it says more.
+        let index = Math.min(buckets.length - 1, Math.max(0, Math.floor((position - strip.from) / strip.width)));
+        const works = (one: (typeof buckets)[number] | undefined) => one !== undefined && one.user + one.agent + one.calls > 0;
+        while (index > 0 && !works(buckets[index])) index -= 1;
+        if (!works(buckets[index])) index = Math.max(0, buckets.findIndex(works));
+        const bucket = buckets[index];
         return bucket?.at === undefined ? String(Math.round(position)) : time(bucket.at);
     };
-    const pick = (index: number) => go(link(["s", session.id, "e", buckets[index]?.from ?? 0]));
+    const pick = (position: number) => go(link(["s", session.id, "e", position]));
     const scales = { x: { time: false, range: [strip.from, Math.max(strip.from + 1, strip.to)] as uPlot.Range.MinMax } };
     const cursor: uPlot.Cursor = { y: false, points: { size: 6 }, drag: { x: false, y: false } };
-    const follow: uPlot.Hooks.Arrays = { setCursor: [(plot: uPlot) => say(plot.cursor.idx ?? undefined)] };
+    const follow: uPlot.Hooks.Arrays = {
+        setCursor: [(plot: uPlot) => {
+            const position = plot.cursor.idx == null ? undefined : plot.data[0][plot.cursor.idx];
+            say(position === undefined ? undefined : Math.floor((position - strip.from) / strip.width));
+        }],
+    };
     const hooks = (colour: Colours, marks: StripMark[], lines: { at: number; colour: string }[] = []) => ({ ...drawMarks(colour, marks, lines), ...follow });
     const here = said === undefined ? undefined : buckets[said];
     const marks = strip.marks.filter((mark) => mark.kind !== "checkpoint");
@@ -130,13 +151,13 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
                     pick={pick}
                     options={(colour) => ({
                         scales: { ...scales, y: { range: (_plot: uPlot, _low: number, high: number) => [0, Math.max(1, high)] as uPlot.Range.MinMax } },
-                        series: [{}, { stroke: colour.accent, fill: `${colour.accent}33`, width: 1, points: { show: false } }, { stroke: colour.bad, fill: `${colour.bad}88`, width: 1, points: { show: false } }],
+                        series: [{}, { fill: colour.accent, width: 0, ...BARS }, { fill: colour.bad, width: 0, ...BARS }],
                         axes: axes(colour, (n) => (Number.isInteger(n) ? String(n) : ""), at),
                         cursor,
                         hooks: hooks(colour, []),
                     })}
                 />
-                <p class="quiet"><span class="key accent" /> calls <span class="key bad" /> failed, in each {plural(strip.width, "event")}</p>
+                <p class="quiet"><span class="key accent" /> calls <span class="key bad" /> failed, in each {plural(made.work[0].length > 1 ? (made.work[0][1] ?? 0) - (made.work[0][0] ?? 0) : strip.width, "event")}</p>
             </section>
             {hasOutput && (
                 <section>

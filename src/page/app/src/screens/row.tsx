@@ -30,7 +30,7 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
     const { item, session, isOpen, isCurrent, dropped } = props;
     const { row } = item;
     const isWords = row.kind === "user" || row.kind === "agent";
-    const classes = ["row", `is-${row.kind}`, isCurrent ? "is-current" : "", dropped !== undefined ? "is-dropped" : "", row.failed === true ? "is-failed" : "", item.depth === 1 ? "is-inner" : "", row.bookkeeping === true ? "is-bookkeeping" : ""];
+    const classes = ["row", `is-${row.kind}`, isCurrent ? "is-current" : "", dropped !== undefined ? "is-dropped" : "", row.failed === true ? "is-failed" : "", item.depth === 1 ? "is-inner" : "", row.bookkeeping === true ? "is-bookkeeping" : "", isOpen ? "is-open" : ""];
     return (
         <article
             class={classes.filter((one) => one !== "").join(" ")}
@@ -58,7 +58,7 @@ function Words({ row, words, isOpen, toggle }: { row: Row; words: Event | undefi
     return (
         <>
             <button type="button" class="row-line words-line" aria-expanded={isOpen} onClick={toggle}>
-                <span class="who">{row.kind === "user" ? "You" : "Agent"}</span> <Meta row={row} />
+                <span class={row.kind === "user" ? "who" : "who aloud"}>{row.kind === "user" ? "You" : "Agent"}</span> <Meta row={row} />
             </button>
             {!isOpen && (
                 <div class="words">

@@ -93,7 +93,7 @@ function OneHit({ hit }: { hit: Hit }) {
     return (
         <li class="hit">
             <a class="hit-link" href={link(["s", hit.session, "e", hit.position])}>
-                <span class="kind">{hit.memory != null ? `memory: ${hit.memory.kind}` : (TYPES[hit.type] ?? hit.type)}</span> <Marked text={hit.snippet.text} marks={hit.snippet.marks} />
+                <span class="kind">{hit.memory != null ? `memory: ${hit.memory.kind}` : (TYPES[hit.type] ?? hit.type)}</span> <Marked text={hit.snippet.text.replace(/\s/g, " ")} marks={hit.snippet.marks} />
             </a>
             <p class="quiet">
                 @{hit.position}, {when(hit.at)}

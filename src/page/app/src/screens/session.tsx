@@ -55,7 +55,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
         <main class={part === "" ? "session is-conversation" : "session"}>
             <header class="session-head">
                 <h1><Line text={session.title ?? session.id} /></h1>
-                <Facts session={session} tail={tail} usage={usage.value} overview={overview.value} />
+                <Facts session={session} tail={tail} usage={usage.value} />
                 <Files session={session} overview={overview.value} />
                 <nav class="tabs" aria-label="Views of the session">
                     {TABS.map(([name, label]) => <a href={link(["s", session.id, ...(name === "" ? [] : [name])])} aria-current={part === name ? "page" : undefined}>{label}</a>)}
@@ -93,7 +93,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
     );
 }
 
-function Facts({ session, tail, usage, overview }: { session: Session; tail: number; usage: Usage | undefined; overview: Overview | undefined }) {
+function Facts({ session, tail, usage }: { session: Session; tail: number; usage: Usage | undefined }) {
     const took_ms = Date.parse(session.updated_at) - Date.parse(session.created_at);
     const cost = usage?.reported?.cost_usd;
     return (
@@ -103,14 +103,13 @@ function Facts({ session, tail, usage, overview }: { session: Session; tail: num
             <span title={moment(session.created_at)}>{day(session.created_at)}, {time(session.created_at)}</span>{" "}
             {took_ms > 60_000 && <span>over {took(took_ms)}</span>}{" "}
             <span>{plural(tail, "event")}, {bytes(session.bytes)}</span>{" "}
-            {overview?.files != null && <span>{plural(overview.files.length, "file")} changed</span>}{" "}
             {usage !== undefined && usage.requests > 0 && (
                 <span title={`${count(usage.input_tokens)} tokens in, of them ${count(usage.cached_tokens)} from the cache; ${count(usage.output_tokens)} out`}>
                     {plural(usage.requests, "request")}, {short(usage.input_tokens)} tokens in ({percent(usage.cached_tokens, usage.input_tokens)} cached), {short(usage.output_tokens)} out
                 </span>
             )}{" "}
             {cost !== undefined && <span>{cost.toFixed(2)} USD</span>}{" "}
-            {usage?.tokens != null && <span class={usage.level === "below" ? undefined : "warm"} title={`${count(usage.tokens)} of ${count(usage.limit)} tokens`}>context {percent(usage.tokens, usage.limit)} full</span>}
+            {usage?.tokens != null && <span class={usage.tokens < usage.threshold ? undefined : "warm"} title={`${count(usage.tokens)} of ${count(usage.limit)} tokens`}>context {percent(usage.tokens, usage.limit)} full</span>}
         </p>
     );
 }
@@ -225,6 +224,7 @@ function Branches({ session, answer }: { session: Session; answer: Answer<Sessio
                 <h2>Forks</h2>
                 {lineage.error !== undefined && <Problem error={lineage.error} what="Its lineage cannot be read." />}
                 {lineage.value !== undefined && family.length === 0 && <Empty>This session has no fork and is none. Open an event and press "Fork after this" to continue from there in another session.</Empty>}
+                {lineage.value !== undefined && (family.length > 0 || (checkpoints.value?.data.length ?? 0) > 0) && <Tree session={session} lineage={lineage.value} checkpoints={checkpoints.value?.data ?? []} />}
                 {family.length > 0 && (
                     <ul class="tree">
                         {lineage.value?.ancestors.map((kin) => <li>forked from <a href={link(["s", kin.id, "e", Math.max(0, kin.position - 1)])}><Line text={kin.title ?? kin.id} /></a> at {kin.position} <a href={link(["compare", kin.id, session.id])}>compare</a></li>)}
@@ -268,5 +268,38 @@ function Branches({ session, answer }: { session: Session; answer: Answer<Sessio
                 </p>
             </section>
         </div>
+    );
+}
+
+/** Lines of forks that are drawn. */
+const FORKS = 12;
+
+/** The session as a line from left to right, its forks as branches, its checkpoints as circles. */
+function Tree({ session, lineage, checkpoints }: { session: Session; lineage: Lineage; checkpoints: Checkpoint[] }) {
+    const kin = lineage.children.slice(0, FORKS);
+    const parent = lineage.ancestors[0];
+    const most = Math.max(1, session.tail, ...kin.map((one) => one.tail));
+    const x = (position: number) => 12 + (position / most) * 560;
+    const height = 34 + kin.length * 26;
+    return (
+        <svg class="forks" viewBox={`0 0 700 ${height}`} role="group" aria-label={`Tree of forks: ${plural(kin.length, "fork")}, ${plural(checkpoints.length, "checkpoint")}`}>
+            <path class="self" d={`M${x(0)} 16H${x(session.tail)}`} />
+            {parent !== undefined && <text x={x(0)} y={10}>{`shared up to ${parent.position}`}</text>}
+            <text x={x(session.tail) + 8} y={20}>this session</text>
+            {kin.map((one, index) => {
+                const y = 42 + index * 26;
+                return (
+                    <a href={link(["s", one.id])} aria-label={`Fork at ${one.position}: ${one.title ?? one.id}`}>
+                        <path d={`M${x(one.position)} 16V${y - 8}q0 8 8 8H${Math.max(x(one.position) + 14, x(one.tail))}`} />
+                        <text x={Math.max(x(one.position) + 14, x(one.tail)) + 6} y={y + 4}>{(one.title ?? one.id).slice(0, 22)}</text>
+                    </a>
+                );
+            })}
+            {checkpoints.map((one) => (
+                <a href={link(["s", session.id, "e", Math.max(0, one.position - 1)])} aria-label={`Checkpoint at ${one.position}${one.label == null ? "" : `: ${one.label}`}`}>
+                    <circle cx={x(one.position)} cy={16} r={5}><title>{`@${one.position} ${one.label ?? one.trigger}`}</title></circle>
+                </a>
+            ))}
+        </svg>
     );
 }

@@ -71,10 +71,10 @@ function Spark({ strip }: { strip: Strip | undefined }) {
     const most = Math.max(1, ...strip.buckets.map((one) => one.user + one.agent + one.calls));
     const width = 96 / strip.buckets.length;
     return (
-        <svg class="spark" viewBox="0 0 96 20" role="img" aria-label={`Activity: ${plural(strip.buckets.reduce((sum, one) => sum + one.calls, 0), "call")}, ${strip.buckets.reduce((sum, one) => sum + one.failed, 0)} failed`}>
+        <svg class="spark" viewBox="0 0 96 20" preserveAspectRatio="none" role="img" aria-label={`Activity: ${plural(strip.buckets.reduce((sum, one) => sum + one.calls, 0), "call")}, ${strip.buckets.reduce((sum, one) => sum + one.failed, 0)} failed`}>
             {strip.buckets.map((one, index) => {
                 const height = ((one.user + one.agent + one.calls) / most) * 18;
-                return height === 0 ? null : <rect class={one.failed > 0 ? "bar failed" : "bar"} x={index * width} y={20 - Math.max(1.5, height)} width={Math.max(0.8, width - 0.4)} height={Math.max(1.5, height)} />;
+                return height === 0 ? null : <rect class={one.failed > 0 ? "stroke failed" : "stroke"} x={index * width} y={20 - Math.max(1.5, height)} width={Math.max(0.8, width - 0.4)} height={Math.max(1.5, height)} />;
             })}
         </svg>
     );
@@ -92,7 +92,7 @@ export function Sessions({ route }: { route: Route }) {
         const data: Session[] = [];
         let page: string | undefined;
         for (let number = 0; number < pages; number += 1) {
-            const answer = await get<SessionList>("/v1/sessions", { limit: PAGE, sort: "updated_at", order: "desc", page, include_archived: archived ? true : undefined }, signal);
+            const answer = await get<SessionList>("/v1/sessions", { limit: PAGE, sort: "updated", order: "desc", page, include_archived: archived ? true : undefined }, signal);
             data.push(...answer.data);
             page = answer.next_page ?? undefined;
             if (page === undefined) break;
@@ -158,7 +158,7 @@ export function Sessions({ route }: { route: Route }) {
                 <section class="group" key={workspace}>
                     <h2>
                         {workspace === "" ? "No repository" : <a href={link(["memory", workspace])} title={workspace}><Line text={place(workspace)} /></a>}{" "}
-                        <small>{workspace !== "" && <span class="mono"><Line text={workspace} /></span>} {plural(sessions.length, "session")}</small>
+                        <small>{place(workspace) !== workspace && <span class="mono"><Line text={workspace} /></span>} {plural(sessions.length, "session")}</small>
                     </h2>
                     <ul class="sessions">
                         {sessions.map((session) => <One key={session.id} session={session} isUnfinished={unfinished.has(session.id)} usage={costs.get(session.id)} isCurrent={order[cursor]?.id === session.id} />)}

@@ -1,13 +1,13 @@
 // Why a file is as it is: every session that changed it, the request behind each change, its diff.
 import { useState } from "preact/hooks";
-import { get } from "../api";
+import { get, path } from "../api";
 import { changes } from "../body";
 import { moment, place, plural } from "../format";
 import { Diff, Empty, Loading, Problem, Session as SessionLink } from "../parts";
 import { go, link, type Route } from "../route";
 import { event } from "../rows";
 import { Line } from "../text";
-import type { FileChange, FileChanges } from "../types";
+import type { Event, FileChange, FileChanges, Rows } from "../types";
 import { useAnswer, useTitle } from "../use";
 
 export function Why({ route }: { route: Route }) {
@@ -79,8 +79,14 @@ function One({ session, change, isFirst }: { session: string; change: FileChange
     );
 }
 
+/** The call at a position; where its result is there, the call that it answers. */
+async function callAt(session: string, position: number, signal: AbortSignal): Promise<Event | undefined> {
+    const { rows } = await get<Rows>(path`/v1/sessions/${session}/views/rows`, { from: position, to: position + 1, limit: 1 }, signal);
+    return event(session, rows[0]?.of ?? position, signal);
+}
+
 function Shown({ session, position }: { session: string; position: number }) {
-    const read = useAnswer((signal) => event(session, position, signal), [session, position]);
+    const read = useAnswer((signal) => callAt(session, position, signal), [session, position]);
     if (read.error !== undefined) return <Problem error={read.error} what="The change cannot be read." />;
     const made = changes(read.value?.["input"]);
     if (read.value !== undefined && made.length === 0) return <p class="quiet">Its input has no text to compare; <a href={link(["s", session, "e", position])}>open the event</a>.</p>;
