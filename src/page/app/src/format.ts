@@ -13,6 +13,9 @@ export function day(at: string): string {
 export function time(at: string): string {
     return valid(at) ? clock.format(new Date(at)) : "";
 }
+export function second(at: string): string {
+    return valid(at) ? clockSeconds.format(new Date(at)) : "";
+}
 export function moment(at: string): string {
     return valid(at) ? `${dateOf.format(new Date(at))}, ${clockSeconds.format(new Date(at))}` : at;
 }

@@ -34,7 +34,7 @@ function visible(text: string, out: ComponentChild[]): void {
 function linked(text: string, out: ComponentChild[]): void {
     let from = 0;
     for (const match of text.matchAll(URLS)) {
-        const shown = match[0].replace(/[.,;:!?)\]]+$/, "");
+        const shown = match[0].replace(/[.,;:!?)\]*_~]+$/, "");
         let host = "";
         try {
             host = new URL(shown).host;

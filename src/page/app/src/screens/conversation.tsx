@@ -103,6 +103,10 @@ export function Conversation(props: Props) {
         run.jump(at).then(() => {
             const row = run.row(at);
             if (row === undefined) setGone(at);
+            if (row?.of === undefined && row?.bookkeeping === true && !props.bookkeeping) {
+                props.toggleBookkeeping();
+                show(at, "center");
+            }
             // A result is shown in the row of its call.
             if (row?.of === undefined) return;
             setCursor(row.of);

@@ -3,7 +3,7 @@
 import { useMemo, useState } from "preact/hooks";
 import uPlot from "uplot";
 import { get, path, post } from "../api";
-import { count, place, plural, short, time } from "../format";
+import { count, place, plural, second, short, time } from "../format";
 import { Empty, Loading, Problem } from "../parts";
 import { type Colours, Plot } from "../plot";
 import { go, link } from "../route";
@@ -95,6 +95,7 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
     }, [strip]);
     const hasTokens = buckets.some((one) => one.tokens !== undefined);
     const hasOutput = buckets.some((one) => (one.output_tokens ?? 0) > 0);
+    const isShort = Date.parse(session.updated_at) - Date.parse(session.created_at) < 900_000;
     const at = (position: number) => {
         // Bookkeeping that was imported has no time of its own: the nearest work before it says more.
         let index = Math.min(buckets.length - 1, Math.max(0, Math.floor((position - strip.from) / strip.width)));
@@ -102,7 +103,7 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
         while (index > 0 && !works(buckets[index])) index -= 1;
         if (!works(buckets[index])) index = Math.max(0, buckets.findIndex(works));
         const bucket = buckets[index];
-        return bucket?.at === undefined ? String(Math.round(position)) : time(bucket.at);
+        return bucket?.at === undefined ? String(Math.round(position)) : isShort ? second(bucket.at) : time(bucket.at);
     };
     const pick = (position: number) => go(link(["s", session.id, "e", position]));
     const scales = { x: { time: false, range: [strip.from, Math.max(strip.from + 1, strip.to)] as uPlot.Range.MinMax } };

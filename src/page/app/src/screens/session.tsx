@@ -282,24 +282,26 @@ function Tree({ session, lineage, checkpoints }: { session: Session; lineage: Li
     const x = (position: number) => 12 + (position / most) * 560;
     const height = 34 + kin.length * 26;
     return (
-        <svg class="forks" viewBox={`0 0 700 ${height}`} role="group" aria-label={`Tree of forks: ${plural(kin.length, "fork")}, ${plural(checkpoints.length, "checkpoint")}`}>
-            <path class="self" d={`M${x(0)} 16H${x(session.tail)}`} />
-            {parent !== undefined && <text x={x(0)} y={10}>{`shared up to ${parent.position}`}</text>}
-            <text x={x(session.tail) + 8} y={20}>this session</text>
-            {kin.map((one, index) => {
-                const y = 42 + index * 26;
-                return (
-                    <a href={link(["s", one.id])} aria-label={`Fork at ${one.position}: ${one.title ?? one.id}`}>
-                        <path d={`M${x(one.position)} 16V${y - 8}q0 8 8 8H${Math.max(x(one.position) + 14, x(one.tail))}`} />
-                        <text x={Math.max(x(one.position) + 14, x(one.tail)) + 6} y={y + 4}>{(one.title ?? one.id).slice(0, 22)}</text>
+        <div class="scroll-x" tabindex={0}>
+            <svg class="forks" viewBox={`0 0 700 ${height}`} role="group" aria-label={`Tree of forks: ${plural(kin.length, "fork")}, ${plural(checkpoints.length, "checkpoint")}`}>
+                <path class="self" d={`M${x(0)} 16H${x(session.tail)}`} />
+                {parent !== undefined && <text x={x(0)} y={10}>{`shared up to ${parent.position}`}</text>}
+                <text x={x(session.tail) + 8} y={20}>this session</text>
+                {kin.map((one, index) => {
+                    const y = 42 + index * 26;
+                    return (
+                        <a href={link(["s", one.id])} aria-label={`Fork at ${one.position}: ${one.title ?? one.id}`}>
+                            <path d={`M${x(one.position)} 16V${y - 8}q0 8 8 8H${Math.max(x(one.position) + 14, x(one.tail))}`} />
+                            <text x={Math.max(x(one.position) + 14, x(one.tail)) + 6} y={y + 4}>{(one.title ?? one.id).slice(0, 22)}</text>
+                        </a>
+                    );
+                })}
+                {checkpoints.map((one) => (
+                    <a href={link(["s", session.id, "e", Math.max(0, one.position - 1)])} aria-label={`Checkpoint at ${one.position}${one.label == null ? "" : `: ${one.label}`}`}>
+                        <circle cx={x(one.position)} cy={16} r={5}><title>{`@${one.position} ${one.label ?? one.trigger}`}</title></circle>
                     </a>
-                );
-            })}
-            {checkpoints.map((one) => (
-                <a href={link(["s", session.id, "e", Math.max(0, one.position - 1)])} aria-label={`Checkpoint at ${one.position}${one.label == null ? "" : `: ${one.label}`}`}>
-                    <circle cx={x(one.position)} cy={16} r={5}><title>{`@${one.position} ${one.label ?? one.trigger}`}</title></circle>
-                </a>
-            ))}
-        </svg>
+                ))}
+            </svg>
+        </div>
     );
 }
