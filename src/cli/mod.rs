@@ -9,6 +9,7 @@ mod backup;
 mod checks;
 mod columns;
 mod common;
+mod compare;
 mod complete;
 mod config;
 mod connect;
@@ -366,6 +367,10 @@ async fn run_client_verb(
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
+        Verb::Compare(mut wanted) => {
+            names::resolve_prefix(&client, &mut wanted.other, false).await?;
+            compare::run(&client, wanted, screen).await
+        }
         Verb::Import(import) => {
             transfer::import(&client, import, config, environment, screen).await
         }
@@ -411,6 +416,7 @@ impl Verb {
             | Self::View(_)
             | Self::Rewind(_)
             | Self::Diff(_)
+            | Self::Compare(_)
             | Self::History(_)
             | Self::Why(_)
             | Self::Audit(_)
@@ -431,6 +437,7 @@ impl Verb {
             Self::Rewind(verb) => Some(&mut verb.session),
             Self::Fork(verb) => Some(&mut verb.session),
             Self::Diff(verb) => Some(&mut verb.session),
+            Self::Compare(verb) => Some(&mut verb.session),
             Self::Export(verb) => Some(&mut verb.session),
             Self::Checkpoints(verb) => Some(&mut verb.session),
             Self::Cursors(verb) => Some(&mut verb.session),

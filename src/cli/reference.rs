@@ -18,7 +18,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
         "Read",
         &[
             "sessions", "search", "show", "events", "replay", "view", "history", "why", "diff",
-            "rewind", "memory", "graph", "export",
+            "compare", "rewind", "memory", "graph", "export",
         ],
     ),
     (

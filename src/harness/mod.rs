@@ -6,6 +6,7 @@ mod budget;
 mod call_text;
 mod class;
 mod client_summary;
+mod compare;
 mod continuation;
 mod conversation_event;
 mod coverage;
@@ -24,6 +25,7 @@ mod render;
 mod requirements;
 mod restore;
 mod results;
+mod rows;
 pub mod select;
 mod squeeze;
 mod start_text;
@@ -39,6 +41,7 @@ pub use budget::{
     ANSWER_BYTES, ANSWER_BYTES_MIN, Budget, STEP_ANSWER_BYTES, ShortenedText, TOKEN_BYTES_LEAST,
     TOKEN_BYTES_MOST, fit, json_bytes,
 };
+pub use compare::{Compared, align};
 pub use continuation::{
     CONTINUATION_TOKENS, CONTINUATION_TOKENS_MIN, continuation, write_unshown_brief,
 };
@@ -61,6 +64,9 @@ pub use render::OmittedClass;
 pub use restore::{
     CONTEXT_ITEMS_MAX, PRIORITY_THRESHOLD, RESTORE_TOKENS, RESTORE_TOKENS_MAX, RESTORE_TOKENS_MIN,
     RestoreParameters, restore,
+};
+pub use rows::{
+    CallPairs, LINE_CHARS_MAX, build_row, is_bookkeeping, meaning_digest, readable_text, thread_of,
 };
 pub use select::{ItemForm, ItemOrder};
 pub use start_text::{

@@ -20,6 +20,8 @@ use crate::{
 const COMPACTIONS_MAX: usize = 100;
 /// Most ranges read of one compaction.
 const RANGES_MAX: usize = 1_000;
+/// Most ranges out of the context that are kept with their compactions.
+const DROPPED_RANGES_MAX: usize = 4_096;
 /// Most characters kept of a trigger, and of a summary.
 const TRIGGER_CHARS_MAX: usize = 40;
 const SUMMARY_CHARS_MAX: usize = 8_000;
@@ -62,13 +64,7 @@ impl Compactions {
     }
 
     pub(super) fn fold(&mut self, event: &Event) {
-        let made = match event.kind.as_str() {
-            kinds::CONTEXT_COMPACTED => parse_compaction(event),
-            // The hosted API reports the compaction without ranges.
-            kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(compaction_of_all(event)),
-            _ => return,
-        };
-        let Some(made) = made else { return };
+        let Some(made) = read_compaction(event) else { return };
         self.count += 1;
         self.out = subtract(&union(&self.out, &made.dropped), &made.kept);
         push_bounded(&mut self.latest, made, COMPACTIONS_MAX);
@@ -80,6 +76,53 @@ impl Compactions {
             200 + one.summary.as_ref().map_or(0, String::len) + ranges * size_of::<Range>()
         });
         texts.sum::<usize>() + self.out.len() * size_of::<Range>()
+    }
+}
+
+/// Positions out of a client's context, each with the compaction that took it out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DroppedRanges {
+    /// Ranges, ascending and apart, each with the position of its compaction.
+    out: Vec<(Range, Position)>,
+}
+
+impl DroppedRanges {
+    /// Folds an event; ignores all but compactions.
+    pub fn fold(&mut self, event: &Event) {
+        let Some(made) = read_compaction(event) else { return };
+        let known: Vec<Range> = self.out.iter().map(|(range, _)| *range).collect();
+        let new = subtract(&made.dropped, &known).into_iter().map(|range| (range, made.position));
+        let kept = |(range, by): (Range, Position)| {
+            subtract(&[range], &made.kept).into_iter().map(move |range| (range, by))
+        };
+        let mut out: Vec<(Range, Position)> =
+            self.out.iter().copied().chain(new).flat_map(kept).collect();
+        out.sort_by_key(|(range, _)| range.from);
+        // Of a session with so many, the earliest ranges are forgotten.
+        out.drain(..out.len().saturating_sub(DROPPED_RANGES_MAX));
+        self.out = out;
+    }
+
+    /// Returns the compaction that took a position out of the context.
+    #[must_use]
+    pub fn dropped_by(&self, position: Position) -> Option<Position> {
+        let index = self.out.partition_point(|(range, _)| range.to <= position);
+        self.out.get(index).filter(|(range, _)| range.contains(position)).map(|(_, by)| *by)
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        self.out.len() * size_of::<(Range, Position)>()
+    }
+}
+
+/// Parses a compaction; `None` for any other event.
+#[must_use]
+pub fn read_compaction(event: &Event) -> Option<CompactionOut> {
+    match event.kind.as_str() {
+        kinds::CONTEXT_COMPACTED => parse_compaction(event),
+        // The hosted API reports the compaction without ranges.
+        kinds::AGENT_THREAD_CONTEXT_COMPACTED => Some(compaction_of_all(event)),
+        _ => None,
     }
 }
 

@@ -28,13 +28,14 @@ mod saved_work;
 pub(crate) mod sentences;
 mod small_talk;
 mod sources;
+mod strip;
 mod turns;
 pub mod usage;
 mod user_text;
 mod work;
 
 pub use changes::{Commit, EffectFact};
-pub use compactions::Compactions;
+pub use compactions::{Compactions, DroppedRanges, read_compaction};
 pub use conversation::{Conversation, SpokenMessage};
 pub use edits::{Edit, Edits};
 pub use failures::{CommandFact, PassedTests};
@@ -54,7 +55,8 @@ pub use rewinds::{WithdrawnRanges, parse_withdrawn};
 pub use saved_work::{SavedFile, SavedItem, SavedText, SavedWork};
 pub use small_talk::is_narration;
 pub use sources::{ResearchSource, Sources, normalize_url};
-pub use usage::{ContextLevel, ReportedUsage};
+pub use strip::{CELLS_MAX, PAIR_REACH, Strip, row_kind};
+pub use usage::{ContextLevel, ReportedRequest, ReportedUsage};
 pub use user_text::{extract_typed_text, strip_program_text};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 

@@ -37,6 +37,43 @@ pub struct RequestTokens {
     pub tokens: u64,
 }
 
+/// Token counts of a report of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportedRequest {
+    /// Number of tokens in the context after the request.
+    pub tokens: u64,
+    /// Number of input tokens, those of a cache included.
+    pub input_tokens: u64,
+    /// Number of input tokens read from a cache.
+    pub cached_tokens: u64,
+    /// Number of output tokens.
+    pub output_tokens: u64,
+}
+
+impl ReportedRequest {
+    /// Parses a report; `None` for any other event.
+    #[must_use]
+    pub fn from_event(event: &Event) -> Option<Self> {
+        if event.kind.as_str() != kinds::SPAN_MODEL_REQUEST_END {
+            return None;
+        }
+        let counts = body::read::<ReportBody>(&event.body)?.model_usage?;
+        let or_none = |count: Option<u64>| count.unwrap_or(0);
+        let read = or_none(counts.cache_read_input_tokens);
+        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
+        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
+            .saturating_add(or_none(counts.cache_creation_input_tokens))
+            .saturating_add(read);
+        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
+        Some(Self {
+            tokens: counts.total_tokens.unwrap_or_else(|| input.saturating_add(output)),
+            input_tokens: input,
+            cached_tokens: read.max(or_none(cached)),
+            output_tokens: output,
+        })
+    }
+}
+
 /// Token usage of a session's requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportedUsage {
@@ -92,19 +129,12 @@ impl ReportedUsage {
     }
 
     fn fold_report(&mut self, event: &Event) -> Option<()> {
-        let counts = body::read::<ReportBody>(&event.body)?.model_usage?;
-        let or_none = |count: Option<u64>| count.unwrap_or(0);
-        let read = or_none(counts.cache_read_input_tokens);
-        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
-            .saturating_add(or_none(counts.cache_creation_input_tokens))
-            .saturating_add(read);
-        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
-        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+        let ReportedRequest { tokens, input_tokens, cached_tokens, output_tokens } =
+            ReportedRequest::from_event(event)?;
         self.requests += 1;
-        self.input_tokens = self.input_tokens.saturating_add(input);
-        self.cached_tokens = self.cached_tokens.saturating_add(read.max(or_none(cached)));
-        self.output_tokens = self.output_tokens.saturating_add(output);
+        self.input_tokens = self.input_tokens.saturating_add(input_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(cached_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(output_tokens);
         self.least_since = Some(self.least_since.map_or(tokens, |least| least.min(tokens)));
         self.latest =
             Some(RequestTokens { position: event.position, at: event.processed_at, tokens });

@@ -18,7 +18,7 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
     projection::{
-        Facts,
+        Facts, Strip,
         checkpoints::{Checkpoints, State},
     },
     store::{FillDirection, NotesQuery, ReadRequest, SessionInfo, StoreResult},
@@ -90,14 +90,17 @@ pub(super) struct CachedFacts {
     pub(super) state: Option<(Lsn, Arc<State>, usize)>,
     /// Facts of the sessions that it continues, followed by its own.
     chain: Option<(Vec<PriorSession>, Box<Facts>)>,
+    /// The session at a glance, once it was asked for.
+    pub(super) strip: Option<Box<Strip>>,
     held: SharedReservation,
 }
 
 impl CachedFacts {
-    fn weight(&self) -> usize {
+    pub(super) fn weight(&self) -> usize {
         let state = self.state.as_ref().map_or(0, |(_, _, bytes)| *bytes);
         let chain = self.chain.as_ref().map_or(0, |(_, facts)| facts.weight());
-        self.facts.weight() + self.notes.weight() + state + chain
+        let strip = self.strip.as_ref().map_or(0, |strip| strip.weight());
+        self.facts.weight() + self.notes.weight() + state + chain + strip
     }
 }
 
@@ -129,7 +132,7 @@ impl FactsCache {
     }
 
     /// Records the size of a session's facts, evicts others until all fit, and reserves memory.
-    fn resize(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
+    pub(super) fn resize(&self, key: &SessionKey, bytes: usize) -> ServiceResult<()> {
         let held = {
             let mut slots = self.slots();
             let Some(slot) = slots.sessions.get_mut(key) else { return Ok(()) };
@@ -487,7 +490,7 @@ impl Service {
     }
 
     /// Converts the store's result for a session; evicts the facts of an unknown session.
-    fn convert_info(
+    pub(super) fn convert_info(
         &self,
         key: &SessionKey,
         found: StoreResult<SessionInfo>,
@@ -500,7 +503,7 @@ impl Service {
 
     /// Returns the cached facts of a session, reset if they belong to another incarnation, or if
     /// fewer than `removals` removals of content preceded them.
-    async fn lock_facts(
+    pub(super) async fn lock_facts(
         &self,
         slot: &Arc<tokio::sync::Mutex<CachedFacts>>,
         key: &SessionKey,

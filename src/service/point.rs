@@ -35,6 +35,24 @@ impl Service {
         }
     }
 
+    /// Returns the range between two points, of the whole session by default, cut at the tail.
+    pub(super) async fn resolve_range(
+        &self,
+        key: &SessionKey,
+        (from, to): (Option<&Point>, Option<&Point>),
+        tail: Position,
+    ) -> ServiceResult<Range> {
+        let from = match from {
+            Some(point) => self.resolve_position(key, point, tail).await?,
+            None => Position::ZERO,
+        };
+        let to = match to {
+            Some(point) => self.resolve_end(key, point, tail).await?.min(tail),
+            None => tail,
+        };
+        Ok(Range::new(from, to))
+    }
+
     /// Returns the end of the past that a point names: after its step, before any other event.
     pub(super) async fn resolve_end(
         &self,

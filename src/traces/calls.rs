@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    changed_lines::{PatchLine, patch_line_counts, with_line_counts},
+    changed_lines::{PatchLine, changed_lines, patch_line_counts, with_line_counts},
     command::{CommandLine, PATCH},
     compact::compact,
     content::{content_text, parse_string},
@@ -71,6 +71,8 @@ pub(crate) struct TracedCall {
     pub(crate) plan: Option<Box<str>>,
     /// True if a subagent made the call.
     pub(crate) is_aside: bool,
+    /// Lines that an edit adds and removes; `None` for the removed ones of a whole text.
+    pub(crate) lines: Option<(u64, Option<u64>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -125,12 +127,21 @@ pub(crate) struct OpenCalls {
     root: Option<Box<str>>,
     /// Workspace of the session; paths below it or `root` are shown relative.
     workspace: Option<Box<str>>,
+    /// Maximum distance of a result from its call in positions, if it is bounded.
+    reach: Option<u64>,
 }
 
 impl OpenCalls {
     /// Creates the state for a session, with its workspace if it has one.
     pub(crate) fn with_workspace(workspace: Option<&str>) -> Self {
         Self { workspace: workspace.map(Into::into), ..Self::default() }
+    }
+
+    /// Creates the state for a part of a session: a result that is `reach` positions or more behind
+    /// its call has no call. `root` is the directory of the session.
+    pub(crate) fn within_reach(workspace: Option<&str>, root: Option<&str>, reach: u64) -> Self {
+        let root = root.map(Into::into);
+        Self { root, reach: Some(reach), ..Self::with_workspace(workspace) }
     }
 
     /// Returns the workspace of the session.
@@ -146,6 +157,12 @@ impl OpenCalls {
     /// Parses a tool event and pairs a result with its call; `None` for any other event.
     pub(crate) fn fold<'a>(&'a mut self, event: &'a Event) -> Option<ToolEvent<'a>> {
         let kind = event.kind.as_str();
+        if let Some(reach) = self.reach {
+            let is_far = |call: &TracedCall| event.position.0 - call.position.0 >= reach;
+            while self.open.front().is_some_and(is_far) {
+                self.open.pop_front();
+            }
+        }
         if kinds::is_call(kind) {
             let call = ToolBody::parse(&event.body)?;
             let input = call.input;
@@ -221,6 +238,11 @@ impl OpenCalls {
             command: command.or(continued),
             plan: (does == ToolKind::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
             is_aside: call.session_thread_id.is_some(),
+            lines: match does {
+                ToolKind::Edits => changed_lines(&members, patch.as_deref()),
+                ToolKind::Runs => changed_lines(&Members::default(), patch.as_deref()),
+                _ => None,
+            },
         })
     }
 
@@ -334,6 +356,7 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
         command: None,
         plan: None,
         is_aside: result.session_thread_id.is_some(),
+        lines: None,
     }
 }
 

@@ -77,12 +77,31 @@ impl std::fmt::Display for LineCounts {
     }
 }
 
+/// Returns the number of lines of a whole text in an input.
+fn whole_lines(members: &Members<'_>) -> Option<usize> {
+    let whole = WHOLE.iter().find_map(|name| parse_string(members.get(*name)?))?;
+    Some(whole.lines().count())
+}
+
+/// Returns the lines that a call adds and removes, of its input or of its patch; the removed ones
+/// are unknown where a whole text replaces another.
+pub(super) fn changed_lines(
+    members: &Members<'_>,
+    patch: Option<&str>,
+) -> Option<(u64, Option<u64>)> {
+    let counts = LineCounts::from_members(members).or_else(|| {
+        let files = patch.map(count_patch_lines).filter(|files| !files.is_empty())?;
+        Some(files.into_iter().map(|(_, lines)| lines).sum())
+    });
+    let of = |lines: LineCounts| (lines.added as u64, Some(lines.removed as u64));
+    counts.map(of).or_else(|| Some((whole_lines(members)? as u64, None)))
+}
+
 /// Returns the input of an edit with line counts instead of its texts; `None` for other inputs.
 pub(super) fn with_line_counts(members: &Members<'_>) -> Option<String> {
     // The number of lines that a whole text replaces is unknown.
     let whole = || {
-        let whole = WHOLE.iter().find_map(|name| parse_string(members.get(*name)?))?;
-        let lines = whole.lines().count();
+        let lines = whole_lines(members)?;
         Some(format!("{lines} line{}", if lines == 1 { "" } else { "s" }))
     };
     let lines = LineCounts::from_members(members).map(|lines| lines.to_string()).or_else(whole)?;
@@ -120,6 +139,17 @@ impl PatchLine {
 
 /// Lists the files of an `apply_patch` patch, each with its line counts.
 pub(super) fn patch_line_counts(text: &str) -> Option<String> {
+    let told: Vec<String> = count_patch_lines(text)
+        .into_iter()
+        .map(|(file, lines)| match lines {
+            LineCounts { added: 0, removed: 0 } => file,
+            lines => format!("{file} {lines}"),
+        })
+        .collect();
+    Some(told.join(", ")).filter(|told| !told.is_empty())
+}
+
+fn count_patch_lines(text: &str) -> Vec<(String, LineCounts)> {
     let mut files: Vec<(String, LineCounts)> = Vec::new();
     for line in text.lines() {
         let does = PatchLine::read(line);
@@ -143,14 +173,7 @@ pub(super) fn patch_line_counts(text: &str) -> Option<String> {
             (Some((PatchLine::Moves, _)) | None, None) => {}
         }
     }
-    let told: Vec<String> = files
-        .into_iter()
-        .map(|(file, lines)| match lines {
-            LineCounts { added: 0, removed: 0 } => file,
-            lines => format!("{file} {lines}"),
-        })
-        .collect();
-    Some(told.join(", ")).filter(|told| !told.is_empty())
+    files
 }
 
 #[cfg(test)]

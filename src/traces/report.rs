@@ -239,6 +239,12 @@ impl<'a> OutputReport<'a> {
         self.counted.map(|(passed, _)| passed)
     }
 
+    /// Returns the number of failed tests: of the summary, else of those that are named.
+    pub(crate) fn tests_failed(&self) -> u64 {
+        let counted = self.counted.map_or(0, |(_, failed)| failed);
+        if counted > 0 { counted } else { self.failing.len() as u64 }
+    }
+
     /// Returns true if the output shows that no test was run.
     pub(crate) fn is_empty(&self) -> bool {
         self.counted == Some((0, 0)) || self.says_error && !self.has_passed()

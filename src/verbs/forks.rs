@@ -12,13 +12,15 @@ use super::{
 };
 use crate::{
     api::{
+        compare::CompareAnswer,
         fork::{DiffAnswer, ForkRequest, Lineage},
         sessions,
         window::WindowQuery,
     },
     event::{BatchKey, Point, SessionId},
     service::{
-        ForkCall, ServiceError, ServiceResult, WindowCall, parse_session_id, values::parse_point,
+        ForkCall, ServiceError, ServiceResult, WindowCall, parse_session_id,
+        values::{parse_point, parse_session},
     },
 };
 
@@ -26,6 +28,7 @@ pub(super) fn visit_all(visit: &mut impl Visit) {
     visit.visit_verb::<Fork>();
     visit.visit_verb::<GetLineage>();
     visit.visit_verb::<Diff>();
+    visit.visit_verb::<CompareSessions>();
 }
 
 pub struct Fork;
@@ -184,5 +187,48 @@ impl Serve for Diff {
         let plan = WindowCall::from_query(&plan, (None, None))?;
         let session = &call.params.session;
         call.service.diff(&call.caller, session, (&from, &to), plan).await
+    }
+}
+
+pub struct CompareSessions;
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct CompareQuery {
+    /// Id of the session to compare with
+    pub with: String,
+    /// Point of the session up to which it is compared; its end if omitted
+    pub at: Option<String>,
+    /// Point of the other session; its end if omitted
+    pub with_at: Option<String>,
+}
+
+impl Verb for CompareSessions {
+    const ROUTE: Route =
+        Route::get("/v1/sessions/{session}/compare", "compareSessions", RequiredGrant::READ);
+    const TAG: &'static str = "sessions";
+    const ABOUT: &'static str = "Comparison of two sessions: where they begin to differ, and their \
+                                 aligned parts. Events are compared by what they say: ids, times \
+                                 and bookkeeping do not count. Up to 5 000 events of each are \
+                                 aligned behind the common beginning.";
+    const ANSWERS: &'static str = "The common beginning, and the parts with the rows that differ";
+    type Params = SessionPath;
+    type Query = CompareQuery;
+    type Body = ();
+    type Answer = CompareAnswer;
+}
+
+impl Serve for CompareSessions {
+    async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<CompareAnswer> {
+        let VerbCall { service, caller, params, query, .. } = call;
+        let named = Some(query.with.as_str()).filter(|name| !name.is_empty());
+        let Some(other) = parse_session("with", named)? else {
+            return Err(ServiceError::invalid("with", "it is missing")
+                .action("name the session to compare with"));
+        };
+        let at = parse_point("at", query.at.as_deref())?;
+        let other_at = parse_point("with_at", query.with_at.as_deref())?;
+        let one = (&params.session, at.as_ref());
+        service.compare(&caller, one, (&other, other_at.as_ref())).await
     }
 }

@@ -17,6 +17,7 @@ mod params;
 mod query;
 pub mod research;
 pub mod retention;
+pub mod rows;
 pub mod search;
 pub mod sessions;
 pub mod tools;
@@ -215,6 +216,7 @@ pub fn visit_all(visit: &mut impl Visit) {
     handoff::visit_all(visit);
     work::visit_all(visit);
     views::visit_all(visit);
+    rows::visit_all(visit);
     hosted::visit_all(visit);
     admin::visit_all(visit);
     research::visit_binding_tools(visit);

@@ -42,7 +42,9 @@ pub(super) use self::{
         NewTokenArgs, RepairArgs, TokensArgs, TokensVerb, VerifyArgs,
     },
     values::{SortOrder, name_of},
-    views::{DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowArgs, WindowFormat},
+    views::{
+        CompareArgs, DiffArgs, ForkArgs, RewindArgs, ViewArgs, WhichView, WindowArgs, WindowFormat,
+    },
     work::{CheckpointsArgs, CursorsArgs, HistoryArgs, WakeArgs},
 };
 
@@ -151,6 +153,8 @@ unless they were edited since: then our entries alone are removed. What was reco
     Fork(ForkArgs),
     /// Show what changed between two points of a session
     Diff(DiffArgs),
+    /// Show where two sessions differ, such as a fork and its parent
+    Compare(CompareArgs),
     /// Import conversations from files
     Import(ImportArgs),
     /// Write a session to standard output

@@ -67,6 +67,27 @@ pub(crate) struct DiffArgs {
     pub(crate) plan: WindowArgs,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  sessionlog compare trip trip-2                   where does a fork, or a second run, differ?
+  sessionlog compare trip trip-2 --at step:3 --with-at step:3
+Events are compared by what they say: ids, times and statuses do not count.")]
+pub(crate) struct CompareArgs {
+    /// Session id, or a unique prefix of one
+    #[arg(value_name = "A", value_parser = parse_session_id, add = id_completer())]
+    pub(crate) session: SessionId,
+    /// Session to compare it with
+    #[arg(value_name = "B", value_parser = parse_session_id, add = id_completer())]
+    pub(crate) other: SessionId,
+    /// Compare the first session up to this point [default: its end]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
+    pub(crate) at: Option<String>,
+    /// Compare the second session up to this point [default: its end]
+    #[arg(long, value_name = "POINT", value_parser = parse_point, allow_hyphen_values = true)]
+    pub(crate) with_at: Option<String>,
+}
+
 /// Options for building a window.
 #[derive(Debug, Args)]
 pub(crate) struct WindowArgs {

@@ -7,6 +7,7 @@ mod folds;
 pub(in crate::cli) mod markdown;
 mod members;
 pub(in crate::cli) mod paper;
+pub(in crate::cli) mod row;
 mod steps;
 pub(in crate::cli) mod words;
 

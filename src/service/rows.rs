@@ -1,0 +1,329 @@
+//! Rows of a session for a person, a page at a time: events read in slices, calls paired with their
+//! results around the page. It must not decide how an event reads: `harness` does.
+
+use std::collections::HashSet;
+
+use super::{
+    Caller, Service, ServiceError, ServiceResult,
+    compute::ComputeSlot,
+    error::{check_chars, check_count},
+    memory_budget::HELD_FOR_A_BYTE,
+};
+use crate::{
+    api::{
+        events::Gap,
+        rows::{Row, RowKind, RowsAnswer},
+    },
+    event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, kinds},
+    harness::{CallPairs, build_row, is_bookkeeping, readable_text, thread_of},
+    projection::{DroppedRanges, PAIR_REACH, Strip, row_kind},
+    store::{FillDirection, ReadRequest, SessionInfo, Slice},
+};
+
+/// Default and maximum number of rows of a response.
+const ROWS_DEFAULT: usize = 200;
+const ROWS_MAX: usize = 500;
+/// Maximum number of events that one filtered request examines.
+const EXAMINED_MAX: usize = 20_000;
+/// Maximum number of events and body bytes read at once; maximum body bytes of the rows of a page.
+const SLICE_EVENTS: usize = 1_000;
+const SLICE_BYTES: usize = 4 << 20;
+const PAGE_BYTES: usize = 8 << 20;
+/// Number of events read at once behind a page, for the results of its calls.
+const AHEAD_EVENTS: usize = 100;
+/// Filter of the events that failed: calls at their results, and errors.
+const FAILED: &str = "failed";
+
+/// Parameters of a page of rows.
+#[derive(Clone, Debug, Default)]
+pub struct RowsCall {
+    /// First position; the session's first when absent.
+    pub from: Option<Point>,
+    /// First position after the range; the tail when absent.
+    pub to: Option<Point>,
+    /// Maximum number of rows; 200 by default, 500 at most.
+    pub limit: Option<usize>,
+    /// Types of the events; empty for all.
+    pub types: Vec<EventType>,
+    /// Kinds of the rows, and `failed`; empty for all.
+    pub kinds: Vec<String>,
+    /// Thread of a subagent.
+    pub thread: Option<String>,
+    /// Text that the events contain, whatever its case.
+    pub text: Option<String>,
+}
+
+/// Selection among the events of a range.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RowSelection {
+    types: Vec<EventType>,
+    kinds: Vec<RowKind>,
+    only_failed: bool,
+    thread: Option<String>,
+    /// In lower case.
+    text: Option<String>,
+    /// Ranges of positions, ascending; bookkeeping is left out of them.
+    within: Option<Vec<Range>>,
+}
+
+impl RowSelection {
+    fn new(call: RowsCall) -> ServiceResult<Self> {
+        check_count("types", call.types.len())?;
+        check_count("kinds", call.kinds.len())?;
+        check_chars("thread", call.thread.as_deref())?;
+        check_chars("q", call.text.as_deref())?;
+        let names = call.kinds.iter().filter(|name| *name != FAILED);
+        let known = |name: &String| {
+            let problem = || format!("{name} is no kind of row");
+            RowKind::parse(name).ok_or_else(|| ServiceError::invalid("kinds", problem()))
+        };
+        Ok(Self {
+            kinds: names.map(known).collect::<ServiceResult<_>>()?,
+            only_failed: call.kinds.iter().any(|name| name == FAILED),
+            types: call.types,
+            thread: call.thread,
+            text: call.text.map(|text| text.to_lowercase()).filter(|text| !text.is_empty()),
+            within: None,
+        })
+    }
+
+    /// Selects the events of some ranges, without bookkeeping.
+    pub(super) fn within(ranges: Vec<Range>) -> Self {
+        Self { within: Some(ranges), ..Self::default() }
+    }
+
+    fn is_everything(&self) -> bool {
+        let Self { types, kinds, only_failed, thread, text, within } = self;
+        types.is_empty()
+            && kinds.is_empty()
+            && !only_failed
+            && thread.is_none()
+            && text.is_none()
+            && within.is_none()
+    }
+
+    fn selects(&self, event: &Event, pairs: &CallPairs) -> bool {
+        let kind = || row_kind(event);
+        let is_failed =
+            || event.kind.as_str() == kinds::SESSION_ERROR || pairs.is_failed_result(event);
+        let is_within = |ranges: &Vec<Range>| {
+            let index = ranges.partition_point(|range| range.to <= event.position);
+            ranges.get(index).is_some_and(|range| range.contains(event.position))
+                && !is_bookkeeping(event, kind())
+        };
+        let has_type = self.types.is_empty()
+            || self.types.iter().any(|domain| event.kind.is_in_domain(domain));
+        let has_kind = self.kinds.is_empty() && !self.only_failed
+            || self.kinds.contains(&kind())
+            || self.only_failed && is_failed();
+        has_type
+            && has_kind
+            && self.within.as_ref().is_none_or(is_within)
+            && self.thread.as_ref().is_none_or(|thread| thread_of(event).as_ref() == Some(thread))
+            && self
+                .text
+                .as_ref()
+                .is_none_or(|text| readable_text(event).to_lowercase().contains(text.as_str()))
+    }
+}
+
+/// Events of a page while it is read.
+struct PageFold {
+    pairs: CallPairs,
+    selection: RowSelection,
+    selected: Vec<Event>,
+    positions: HashSet<Position>,
+    bytes: usize,
+    examined: usize,
+    limit: usize,
+    /// Position at which the page ends before its range does.
+    stop: Option<Position>,
+}
+
+impl PageFold {
+    /// Folds an event before the page.
+    fn fold_before(&mut self, events: &[Event]) {
+        events.iter().for_each(|event| self.pairs.fold(event));
+    }
+
+    /// Folds the next events of the range, until the page is full.
+    fn fold(&mut self, events: Vec<Event>) {
+        for event in events {
+            let is_full = self.selected.len() >= self.limit
+                || self.bytes >= PAGE_BYTES
+                || self.examined >= EXAMINED_MAX;
+            if is_full {
+                self.stop = Some(event.position);
+                return;
+            }
+            self.examined += 1;
+            self.pairs.fold(&event);
+            if self.selection.selects(&event, &self.pairs) {
+                self.bytes += event.body.len();
+                self.positions.insert(event.position);
+                self.selected.push(event);
+            }
+        }
+    }
+
+    fn rows(&self, dropped: &DroppedRanges) -> Vec<Row> {
+        self.selected.iter().map(|event| build_row(event, &self.pairs, dropped)).collect()
+    }
+}
+
+/// Rows of a range, and where their scan ended.
+pub(super) struct ScannedRows {
+    pub(super) rows: Vec<Row>,
+    next: Position,
+    gaps: Vec<Gap>,
+}
+
+impl Service {
+    /// Returns rows of a session.
+    ///
+    /// # Errors
+    /// `invalid_request` for a limit or a filter out of bounds, `point_not_found`, and those of the
+    /// session. Events that cannot be read are listed as gaps.
+    pub async fn rows(
+        &self,
+        caller: &Caller,
+        session: &SessionId,
+        call: RowsCall,
+    ) -> ServiceResult<RowsAnswer> {
+        let limit = call.limit.unwrap_or(ROWS_DEFAULT);
+        if limit == 0 || limit > ROWS_MAX {
+            let problem = format!("from 1 to {ROWS_MAX}, not {limit}");
+            return Err(ServiceError::invalid("limit", problem));
+        }
+        let key = caller.key(session);
+        let tail = self.store.use_session(&key).await?.tail;
+        let range = self.resolve_range(&key, (call.from.as_ref(), call.to.as_ref()), tail).await?;
+        let scanned = self.scan_rows(&key, range, RowSelection::new(call)?, limit).await?;
+        Ok(RowsAnswer {
+            complete: scanned.next >= range.to,
+            next_position: scanned.next,
+            rows: scanned.rows,
+            gaps: scanned.gaps,
+            tail,
+        })
+    }
+
+    /// Returns the rows of the selected events of a range, at most `limit`.
+    pub(super) async fn scan_rows(
+        &self,
+        key: &SessionKey,
+        range: Range,
+        selection: RowSelection,
+        limit: usize,
+    ) -> ServiceResult<ScannedRows> {
+        if range.is_empty() {
+            return Ok(ScannedRows { rows: Vec::new(), next: range.from, gaps: Vec::new() });
+        }
+        let look = |info: &SessionInfo, strip: &Strip| {
+            let pairs = CallPairs::new(info.workspace.as_deref(), strip.directory());
+            (pairs, strip.dropped().clone(), info.tail)
+        };
+        let (pairs, dropped, tail) = self.with_strip(key, look).await?;
+        let tenant = &key.scope.tenant;
+        let _memory = self.reserve_memory(tenant, HELD_FOR_A_BYTE * PAGE_BYTES).await?;
+        let slice_events = if selection.is_everything() { limit } else { SLICE_EVENTS };
+        let mut fold = PageFold {
+            pairs,
+            selection,
+            selected: Vec::new(),
+            positions: HashSet::new(),
+            bytes: 0,
+            examined: 0,
+            limit,
+            stop: None,
+        };
+        let mut slot = self.compute.acquire(tenant).await?;
+        let before = Range::new(range.from.minus(PAIR_REACH), range.from);
+        (slot, fold) = self.fold_before(key, before, slot, fold).await?;
+        let (mut next, mut gaps) = (range.from, Vec::new());
+        while next < range.to && fold.stop.is_none() && fold.selected.len() < limit {
+            let slice = self.read_slice(key, Range::new(next, range.to), slice_events).await?;
+            if slice.covered.is_empty() {
+                break;
+            }
+            next = slice.covered.to;
+            let (gaps_here, events) = (slice.gaps, slice.events);
+            let add = move || {
+                fold.fold(events);
+                fold
+            };
+            (slot, fold) = slot.run(add).await?;
+            next = fold.stop.unwrap_or(next);
+            gaps.extend(gaps_here.iter().filter(|gap| gap.range.from < next).map(Gap::from));
+            slot = slot.yield_if_due().await?;
+        }
+        // A page that is full at the last event of a slice ends behind it.
+        (slot, fold) = self.fold_behind(key, Range::new(next, tail), slot, fold).await?;
+        let (_, rows) = slot.run(move || fold.rows(&dropped)).await?;
+        Ok(ScannedRows { rows, next, gaps })
+    }
+
+    /// Folds the events before a page, among which are the calls of its first results.
+    async fn fold_before(
+        &self,
+        key: &SessionKey,
+        mut range: Range,
+        mut slot: ComputeSlot,
+        mut fold: PageFold,
+    ) -> ServiceResult<(ComputeSlot, PageFold)> {
+        while !range.is_empty() {
+            let slice = self.read_slice(key, range, SLICE_EVENTS).await?;
+            if slice.covered.is_empty() {
+                break;
+            }
+            range.from = slice.covered.to;
+            let add = move || {
+                fold.fold_before(&slice.events);
+                fold
+            };
+            (slot, fold) = slot.run(add).await?;
+        }
+        Ok((slot, fold))
+    }
+
+    /// Folds the events behind a page until its calls have their results.
+    async fn fold_behind(
+        &self,
+        key: &SessionKey,
+        mut range: Range,
+        mut slot: ComputeSlot,
+        mut fold: PageFold,
+    ) -> ServiceResult<(ComputeSlot, PageFold)> {
+        let last = fold.selected.last().map_or(Position::ZERO, |event| event.position);
+        range.to = range.to.min(last.plus(PAIR_REACH));
+        while range.from < range.to && fold.pairs.awaits_result(&fold.positions) {
+            let slice = self.read_slice(key, range, AHEAD_EVENTS).await?;
+            if slice.covered.is_empty() {
+                break;
+            }
+            range.from = slice.covered.to;
+            let add = move || {
+                fold.fold_before(&slice.events);
+                fold
+            };
+            (slot, fold) = slot.run(add).await?;
+        }
+        Ok((slot, fold))
+    }
+
+    async fn read_slice(
+        &self,
+        key: &SessionKey,
+        range: Range,
+        events_max: usize,
+    ) -> ServiceResult<Slice> {
+        let read = ReadRequest {
+            range,
+            events_max,
+            bytes_max: SLICE_BYTES,
+            fill: FillDirection::Forward,
+            allow_gaps: true,
+        };
+        Ok(self.store.read(key, read).await?)
+    }
+}
