@@ -42,7 +42,7 @@ export async function tokensCheck({ browser, check }) {
     await settled(page);
     check("the store says what this token may not see", (await page.textContent("main")).includes("scope"), await page.textContent("main"));
 
-    tokens("revoke", reader.id ?? reader.token_id ?? reader.name);
+    tokens("revoke", reader.id);
     await page.goto(`${server.url}/#/s/private/e/1`);
     await page.reload();
     await page.waitForSelector("dialog.token", { timeout: 15_000 });

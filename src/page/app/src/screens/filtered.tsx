@@ -74,7 +74,7 @@ export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeepin
     if (problem !== undefined) return <Problem error={problem} what="The rows cannot be searched." again={() => { fail(undefined); void more(undefined); }} />;
     if (found === undefined) return <Loading what="rows" />;
     return (
-        <div class="filtered" role="feed" aria-label="Rows that were found" aria-busy={busy}>
+        <section class="filtered" aria-label="Rows that were found" aria-busy={busy}>
             <p class="quiet" role="status">
                 {plural(found.left + found.rows.length, "row")} in {count(found.next)} of {plural(found.tail, "event")}
                 {found.left > 0 && <>; the first {count(found.left)} are not shown any more</>}
@@ -89,6 +89,6 @@ export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeepin
             )}
             {list.length === 0 && found.complete && <Empty>{q === "" ? "This subagent has no rows." : <>No row has these words. <a href={link(["search"], { q })}>Search every session</a> for them.</>}</Empty>}
             {!found.complete && <p><button type="button" disabled={busy} onClick={() => void more(found)}>Look further, from {count(found.next)}</button></p>}
-        </div>
+        </section>
     );
 }

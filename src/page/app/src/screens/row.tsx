@@ -42,7 +42,7 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
             aria-setsize={props.tail}
             aria-label={`${row.kind} at ${row.position}`}
         >
-            {item.newDay && <h3 class="day">{day(item.at)}</h3>}
+            {item.newDay && <p class="day">{day(item.at)}</p>}
             {isWords ? <Words row={row} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : <Head row={row} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />}
             {isOpen && <Detail session={session.id} workspace={session.workspace} row={row} />}
         </article>
@@ -126,7 +126,7 @@ export function Folded(props: Shared & { item: Fold; session: string }) {
     const { item } = props;
     return (
         <article class={`row is-fold ${props.isCurrent ? "is-current" : ""}`} ref={props.ref} data-index={props["data-index"]} style={props.style}>
-            {item.newDay && <h3 class="day">{day(item.at)}</h3>}
+            {item.newDay && <p class="day">{day(item.at)}</p>}
             <p class="fold">
                 <button type="button" class="fold-line" aria-expanded={item.open} onClick={props.toggle}>
                     <span class="tool">{item.open ? "\u25be" : "\u25b8"} Subagent</span> <span class="line"><Line text={item.thread} /></span>{" "}

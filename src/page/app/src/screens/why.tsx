@@ -72,7 +72,8 @@ function One({ session, change, isFirst }: { session: string; change: FileChange
     return (
         <li>
             <details open={open} onToggle={(toggled: { currentTarget: HTMLDetailsElement }) => set(toggled.currentTarget.open)}>
-                <summary><span class="tool"><Line text={change.tool} /></span> {change.how} <a class="position" href={link(["s", session, "e", change.position])}>@{change.position}</a> <small>{moment(change.at)}</small></summary>
+                <summary><span class="tool"><Line text={change.tool} /></span> {change.how} <small>{moment(change.at)}</small></summary>
+                <a class="position" href={link(["s", session, "e", change.position])}>in the session @{change.position}</a>
                 {open && <Shown session={session} position={change.position} />}
             </details>
         </li>
