@@ -6,8 +6,8 @@ import { count, plural } from "../format";
 import { follow, type LiveState } from "../live";
 import { Empty, Loading, Problem } from "../parts";
 import { link, settle } from "../route";
-import { PAGE, RowRun } from "../rows";
-import type { Compaction, Session, Strip } from "../types";
+import { RowRun } from "../rows";
+import type { Compaction, Rows, Session, Strip } from "../types";
 import { useKeys } from "../use";
 import { useVirtual } from "../virtual";
 import { Lost } from "./detail";
@@ -349,27 +349,20 @@ function Damage({ session }: { session: Session }) {
     );
 }
 
-/** The next position that failed: by the strip where, then by the rows of that bucket. */
+/** The next failure after a position, or the one before it: by the strip where, then by its row. A
+    failed call is counted at its result, and shown in its own row. */
 async function findFailure(session: string, tail: number, from: number, forward: boolean): Promise<number | undefined> {
-    let low = forward ? from + 1 : 0;
-    let high = forward ? tail : from;
-    while (low < high) {
-        const strip = await get<Strip>(path`/v1/sessions/${session}/views/strip`, { from: low, to: high, buckets: 2000 });
-        const buckets = strip.buckets.filter((bucket) => bucket.failed > 0);
-        const bucket = forward ? buckets[0] : buckets[buckets.length - 1];
-        if (bucket === undefined) return undefined;
-        const first = Math.max(low, bucket.from);
-        const last = Math.min(high, bucket.from + strip.width);
-        for (let start = first; start < last; start += PAGE) {
-            const part = forward ? [start, Math.min(last, start + PAGE)] : [Math.max(first, last - (start - first) - PAGE), last - (start - first)];
-            const { rows } = await get<{ rows: { position: number; failed?: boolean; of?: number }[] }>(path`/v1/sessions/${session}/views/rows`, { from: part[0]!, to: part[1]!, limit: PAGE });
-            const failed = rows.filter((row) => row.failed === true && row.of === undefined);
-            const found = forward ? failed[0] : failed[failed.length - 1];
-            if (found !== undefined) return found.position;
-        }
-        // The bucket's failure is a result, whose call is a row elsewhere.
-        if (forward) low = last;
-        else high = first;
+    const [low, high] = forward ? [from + 1, tail] : [0, from];
+    if (low >= high) return undefined;
+    const strip = await get<Strip>(path`/v1/sessions/${session}/views/strip`, { from: low, to: high, buckets: 2000 });
+    const buckets = strip.buckets.filter((bucket) => bucket.failed > 0);
+    for (const bucket of forward ? buckets : buckets.reverse()) {
+        const part = { from: Math.max(low, bucket.from), to: Math.min(high, bucket.from + strip.width), kinds: "failed", limit: 500 };
+        if (part.from >= part.to) continue;
+        const { rows } = await get<Rows>(path`/v1/sessions/${session}/views/rows`, part);
+        const places = rows.map((row) => row.of ?? row.position).filter((at) => (forward ? at > from : at < from));
+        const found = forward ? places[0] : places[places.length - 1];
+        if (found !== undefined) return found;
     }
     return undefined;
 }
