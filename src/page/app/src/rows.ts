@@ -51,6 +51,24 @@ async function readWords(session: string, rows: Row[], signal?: AbortSignal): Pr
     return words;
 }
 
+/** The page that was asked for before its session was known: it is what a person waits for. */
+let early: { key: string; read: ReturnType<typeof readPage> } | undefined;
+
+/** Asks for the rows around a position at once; the run that is made later takes them. */
+export function readEarly(session: string, position: number): void {
+    const number = Math.floor(position / PAGE);
+    const read = readPage(session, number * PAGE, (number + 1) * PAGE);
+    // A failure is met by the request that follows.
+    read.catch(() => undefined);
+    early = { key: `${session} ${number}`, read };
+}
+
+function takeEarly(session: string, number: number): ReturnType<typeof readPage> | undefined {
+    const taken = early?.key === `${session} ${number}` ? early.read : undefined;
+    early = undefined;
+    return taken;
+}
+
 /** The loaded run of a session's rows. */
 export class RowRun {
     private pages = new Map<number, Page>();
@@ -190,7 +208,8 @@ export class RowRun {
         if (known !== undefined && known.next >= Math.min((number + 1) * PAGE, this.tail)) return Promise.resolve();
         const under = this.loading.get(number);
         if (under !== undefined) return under;
-        const load = readPage(this.session, number * PAGE, Math.min((number + 1) * PAGE, this.tail))
+        const whole = () => readPage(this.session, number * PAGE, Math.min((number + 1) * PAGE, this.tail));
+        const load = (takeEarly(this.session, number)?.catch(whole) ?? whole())
             .then(({ page, tail }) => {
                 this.pages.set(number, page);
                 if (tail > this.tail) void this.grew(tail);

@@ -9,8 +9,9 @@ export interface Answer<T> {
     again: () => void;
 }
 
-/** The answer of `ask`, which is asked again when `deps` change. */
-export function useAnswer<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[]): Answer<T> {
+/** The answer of `ask`, which is asked again when `deps` change; with `after`, that many ms later, so
+    that what a person waits for comes first. */
+export function useAnswer<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], after = 0): Answer<T> {
     const [state, set] = useState<{ value?: T; error?: Refusal }>({});
     const [turn, next] = useState(0);
     const latest = useRef(deps.join("\n"));
@@ -21,13 +22,19 @@ export function useAnswer<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unk
             latest.current = key;
             set({});
         }
-        ask(stop.signal).then(
-            (value) => stop.signal.aborted || set({ value }),
-            (error: unknown) =>
-                stop.signal.aborted ||
-                set({ error: error instanceof Refusal ? error : new Refusal(0, "page", String(error), "reload the page") }),
-        );
-        return () => stop.abort();
+        const run = () =>
+            void ask(stop.signal).then(
+                (value) => stop.signal.aborted || set({ value }),
+                (error: unknown) =>
+                    stop.signal.aborted ||
+                    set({ error: error instanceof Refusal ? error : new Refusal(0, "page", String(error), "reload the page") }),
+            );
+        const timer = after === 0 ? undefined : setTimeout(run, after);
+        if (after === 0) run();
+        return () => {
+            clearTimeout(timer);
+            stop.abort();
+        };
     }, [...deps, turn]);
     return { value: state.value, error: state.error, again: useCallback(() => next((n) => n + 1), []) };
 }

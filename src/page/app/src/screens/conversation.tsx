@@ -91,8 +91,10 @@ export function Conversation(props: Props) {
     useEffect(() => {
         const { at } = props;
         setGone(undefined);
-        if (at === "end") return show(Math.max(0, run.tail - 1), "end");
-        if (at === undefined) return show(0);
+        if (typeof at !== "number") {
+            setCursor(undefined);
+            return at === "end" ? show(Math.max(0, run.tail - 1), "end") : show(0);
+        }
         if (at >= run.tail) {
             setGone(at);
             return show(Math.max(0, run.tail - 1), "end");

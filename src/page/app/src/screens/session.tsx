@@ -1,11 +1,11 @@
 // One session: its head with what a person asks first, the tabs, and beside the conversation an
 // outline of the person's messages.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, type Refusal } from "../api";
 import { bytes, count, day, moment, plural, short, time, took } from "../format";
 import { Ask, Do, Empty, Loading, Problem } from "../parts";
 import { link, type Route } from "../route";
-import { scan } from "../rows";
+import { readEarly, scan } from "../rows";
 import { Line } from "../text";
 import type { Checkpoint, Compaction, Lineage, Overview, Row, Session, Thread, Usage } from "../types";
 import { type Answer, useAnswer, useTitle } from "../use";
@@ -22,9 +22,18 @@ const TABS = [
     ["compare", "Forks and checkpoints"],
 ] as const;
 
+/** What is beside the rows is asked for so much later: the rows come first. */
+const LATER_MS = 200;
+
 export function SessionScreen({ route }: { route: Route }) {
     const id = route.parts[1] ?? "";
     const view = route.parts[2] ?? "";
+    const before = useRef("");
+    if (before.current !== id) {
+        before.current = id;
+        const at = view === "e" ? Number(route.parts[3]) : view === "" ? 0 : NaN;
+        if (Number.isInteger(at) && at >= 0 && !route.query.has("q")) readEarly(id, at);
+    }
     const session = useAnswer((signal) => get<Session>(path`/v1/sessions/${id}`, {}, signal), [id]);
     useTitle(session.value?.title ?? id);
     if (session.error !== undefined) return <main class="page"><h1 class="id"><Line text={id} /></h1><Gone id={id} error={session.error} again={session.again} /></main>;
@@ -44,9 +53,9 @@ function Gone({ id, error, again }: { id: string; error: Refusal; again: () => v
 function Opened({ session, answer, view, route }: { session: Session; answer: Answer<Session>; view: string; route: Route }) {
     const [tail, setTail] = useState(session.tail);
     const [bookkeeping, setBookkeeping] = useState(false);
-    const usage = useAnswer((signal) => get<Usage>(path`/v1/sessions/${session.id}/views/usage`, {}, signal), [session.id, Math.floor(tail / 50)]);
-    const overview = useAnswer((signal) => get<Overview>(path`/v1/sessions/${session.id}/views/index`, {}, signal), [session.id]);
-    const compactions = useAnswer((signal) => get<{ compactions: Compaction[] }>(path`/v1/sessions/${session.id}/views/compactions`, {}, signal), [session.id, Math.floor(tail / 200)]);
+    const usage = useAnswer((signal) => get<Usage>(path`/v1/sessions/${session.id}/views/usage`, {}, signal), [session.id, Math.floor(tail / 50)], LATER_MS);
+    const overview = useAnswer((signal) => get<Overview>(path`/v1/sessions/${session.id}/views/index`, {}, signal), [session.id], 2 * LATER_MS);
+    const compactions = useAnswer((signal) => get<{ compactions: Compaction[] }>(path`/v1/sessions/${session.id}/views/compactions`, {}, signal), [session.id, Math.floor(tail / 200)], view === "told" ? 0 : LATER_MS);
     const q = route.query.get("q") ?? "";
     const part = view === "told" || view === "plots" || view === "compare" ? view : "";
     const place = view === "e" ? Number(route.parts[3]) : view === "thread" && route.parts[4] === "e" ? Number(route.parts[5]) : view === "end" ? "end" : undefined;
@@ -171,12 +180,13 @@ function Outline({ session, tail }: { session: Session; tail: number }) {
         }
     };
     useEffect(() => {
-        more({ rows: [], next: 0 }).catch(() => set({ rows: [], next: 0, complete: true }));
+        const timer = setTimeout(() => more({ rows: [], next: 0 }).catch(() => set({ rows: [], next: 0, complete: true })), LATER_MS);
+        return () => clearTimeout(timer);
     }, [session.id]);
     useEffect(() => {
         if (state?.complete === true && tail > state.next) more(state).catch(() => undefined);
     }, [tail]);
-    const threads = useAnswer((signal) => get<{ threads: Thread[] }>(path`/v1/sessions/${session.id}/views/threads`, {}, signal), [session.id, Math.floor(tail / 100)]);
+    const threads = useAnswer((signal) => get<{ threads: Thread[] }>(path`/v1/sessions/${session.id}/views/threads`, {}, signal), [session.id, Math.floor(tail / 100)], 2 * LATER_MS);
     const [isOpen, open] = useState(matchMedia("(min-width: 60rem)").matches);
     return (
         <details class="outline" open={isOpen} onToggle={(event: { currentTarget: HTMLDetailsElement }) => open(event.currentTarget.open)}>
