@@ -61,6 +61,11 @@ export async function largeCheck({ browser, server, check }) {
         for (const one of await page.evaluate(() => [...document.querySelectorAll(".rows .row[data-position]")].map((row) => Number(row.dataset.position)))) met.add(one);
         await page.evaluate(() => (document.querySelector(".rows").scrollTop += 300));
         await page.waitForTimeout(25);
+        // As a person does who waits for what is not there yet.
+        await page.waitForFunction(() => {
+            const bottom = document.querySelector(".rows").getBoundingClientRect().bottom;
+            return [...document.querySelectorAll(".rows .row")].some((row) => row.getBoundingClientRect().bottom >= bottom);
+        }, undefined, { timeout: 3000 }).catch(() => undefined);
     }
     const positions = [...met].sort((a, b) => a - b);
     const holes = [];

@@ -6,7 +6,7 @@ import { count, plural } from "../format";
 import { follow, type LiveState } from "../live";
 import { Empty, Loading, Problem } from "../parts";
 import { link, settle } from "../route";
-import { RowRun } from "../rows";
+import { PAGE, RowRun } from "../rows";
 import type { Compaction, Rows, Session, Strip } from "../types";
 import { useKeys } from "../use";
 import { useVirtual } from "../virtual";
@@ -18,7 +18,7 @@ import { Folded, RowItem } from "./row";
 const POSITION_PX = 16;
 const SESSION_PX_MAX = 12_000_000;
 /** Items left before an end of the run at which the next page is read. */
-const NEAR = 30;
+const NEAR = 120;
 
 interface Props {
     session: Session;
@@ -144,6 +144,11 @@ export function Conversation(props: Props) {
         const end = virtual.getTotalSize() - (run.tail - run.to) * unit - 24;
         if (top + height < start - 50 || top > end + 50) {
             const position = top < start ? Math.floor(top / unit) : run.to + Math.floor((top - end) / unit);
+            // Scrolled faster than the next page came: it still is the next page.
+            if (position >= run.from - PAGE && position < run.to + PAGE) {
+                run.grow(top < start ? "before" : "after").catch(fail);
+                return undefined;
+            }
             const timer = setTimeout(() => show(Math.max(0, Math.min(position, run.tail - 1)), "start"), 40);
             return () => clearTimeout(timer);
         }
