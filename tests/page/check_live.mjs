@@ -15,6 +15,11 @@ export async function liveCheck({ browser, check }) {
     const say = (n) => server.append("live", [{ type: "agent.message", id: `said-${n}`, content: `number ${n} of the count` }]);
     for (let n = 0; n < BEFORE; n += 1) await say(n);
     const sees = (n) => page.waitForFunction((text) => [...document.querySelectorAll(".row")].some((row) => row.textContent.includes(text)), `number ${n} of the count`, { timeout: 15_000 }).then(() => true, () => false);
+    const state = () => page.evaluate(() => {
+        const rows = document.querySelector(".rows");
+        const last = [...document.querySelectorAll(".row")].at(-1)?.textContent;
+        return `at ${rows.scrollTop} + ${rows.clientHeight} of ${rows.scrollHeight}, ${document.querySelector(".tailing").textContent}, last: ${last}`;
+    });
     check("what an agent does appears by itself", await sees(BEFORE - 1));
     const began = Date.now();
     await say(BEFORE);
@@ -26,7 +31,7 @@ export async function liveCheck({ browser, check }) {
     check("the page says that it waits", (await page.textContent(".live")).includes("connecting"), await page.textContent(".live"));
     await server.restart();
     for (let n = BEFORE + 1; n <= BEFORE + AFTER; n += 1) await say(n);
-    check("it continues after a restart", await sees(BEFORE + AFTER));
+    check("it continues after a restart", await sees(BEFORE + AFTER), await state());
 
     // Every number once, in order, from the first row to the last.
     await page.evaluate(() => (document.querySelector(".rows").scrollTop = 0));

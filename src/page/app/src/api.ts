@@ -15,12 +15,13 @@ export class Refusal extends Error {
     }
 }
 
-let waiting: { ask: Promise<void>; done: () => void } | undefined;
+let waiting: { ask: Promise<void>; done: () => void; reason: string } | undefined;
 let asked: (reason: string) => void = () => {};
 
-/** `ask` is called when the server wants a token that the page does not have. */
+/** `ask` is called when the server wants a token that the page does not have, now or later. */
 export function onTokenWanted(ask: (reason: string) => void): void {
     asked = ask;
+    if (waiting !== undefined) ask(waiting.reason);
 }
 
 export function giveToken(token: string): void {
@@ -48,8 +49,9 @@ export async function tokenAfter(used: string | undefined): Promise<void> {
     if (waiting === undefined) {
         let done = () => {};
         const ask = new Promise<void>((resolve) => (done = resolve));
-        waiting = { ask, done };
-        asked(used === undefined ? "" : "The server does not take this token (any more).");
+        const reason = used === undefined ? "" : "The server does not take this token (any more).";
+        waiting = { ask, done, reason };
+        asked(reason);
     }
     await waiting.ask;
 }
