@@ -3,7 +3,7 @@ import { elementScroll, observeElementOffset, observeElementRect, Virtualizer, t
 import { useEffect, useLayoutEffect, useReducer, useState } from "preact/hooks";
 
 export type List = Virtualizer<HTMLElement, HTMLElement>;
-type Options = Pick<VirtualizerOptions<HTMLElement, HTMLElement>, "count" | "getScrollElement" | "estimateSize" | "getItemKey" | "paddingStart" | "paddingEnd" | "overscan" | "followOnAppend">;
+type Options = Pick<VirtualizerOptions<HTMLElement, HTMLElement>, "count" | "getScrollElement" | "estimateSize" | "getItemKey" | "paddingStart" | "paddingEnd" | "overscan">;
 
 export function useVirtual(options: Options): List {
     const [, draw] = useReducer((n: number, _: void) => n + 1, 0);

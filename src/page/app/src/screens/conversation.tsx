@@ -71,7 +71,6 @@ export function Conversation(props: Props) {
         paddingStart: Math.round(run.from * unit),
         paddingEnd: Math.round((run.tail - run.to) * unit) + 24,
         overscan: 6,
-        followOnAppend: following.current,
     });
 
     const fail = (error: unknown) => setProblem(error instanceof Refusal ? error : new Refusal(0, "page", String(error), "reload the page"));
@@ -175,7 +174,7 @@ export function Conversation(props: Props) {
         };
     }, [run]);
     const atEnd = run.atEnd && !run.isEmpty && virtual.isAtEnd(80);
-    following.current = atEnd && target.current === undefined;
+    useFollowing(scroller, following, run.atEnd && !run.isEmpty && target.current === undefined);
     useEffect(() => {
         if (atEnd && seen !== run.tail) setSeen(run.tail);
     }, [atEnd, run.tail]);
@@ -328,6 +327,35 @@ export function Conversation(props: Props) {
             <p class="aloud" role="status" aria-live="polite">{said}</p>
         </div>
     );
+}
+
+/** Distance from the end, in pixels, at which a person is at the end. */
+const END_PX = 40;
+
+/** Keeps the end in view while rows come, from when a person is there until the person scrolls up. */
+function useFollowing(scroller: { current: HTMLDivElement | null }, following: { current: boolean }, hasEnd: boolean): void {
+    const seen = useRef({ top: 0, height: 0 });
+    useEffect(() => {
+        const element = scroller.current;
+        if (element === null) return undefined;
+        const scrolled = () => {
+            const { scrollTop: top, scrollHeight: height, clientHeight } = element;
+            // Up while nothing grew: that was the person.
+            if (top < seen.current.top - 1 && height === seen.current.height) following.current = false;
+            if (height - clientHeight - top < END_PX) following.current = true;
+            seen.current = { top, height };
+        };
+        // Before the list's own listener, which draws at once.
+        element.addEventListener("scroll", scrolled, { passive: true, capture: true });
+        return () => element.removeEventListener("scroll", scrolled, { capture: true });
+    }, []);
+    useLayoutEffect(() => {
+        const element = scroller.current;
+        if (element === null) return;
+        const end = element.scrollHeight - element.clientHeight;
+        if (hasEnd && following.current && element.scrollTop < end - 1) element.scrollTop = end;
+        seen.current = { top: element.scrollTop, height: element.scrollHeight };
+    });
 }
 
 function flipped<T>(set: ReadonlySet<T>, value: T): Set<T> {
