@@ -1,7 +1,7 @@
 // What the body of an event says: its text, pictures, and what a call of a tool changes. It reads
 // what anyone may have written, so every member is checked before it is used.
 import { diff, type DiffLine, patch } from "./diff";
-import type { Block, Event } from "./types";
+import type { Event } from "./types";
 
 export interface Picture { type: string; data: string; bytes: number }
 export type Piece = { text: string } | { picture: Picture } | { address: string } | { json: unknown };
@@ -106,9 +106,4 @@ export function command(input: unknown): string | undefined {
 export function isFailed(event: Event | undefined): boolean {
     const code = number(event?.["exit_code"]);
     return event?.["is_error"] === true || (code !== undefined && code !== 0);
-}
-
-/** The text that an edit of blocks in a message has, by the block's type. */
-export function blocks(content: string | Block[]): Block[] {
-    return typeof content === "string" ? [{ type: "text", text: content }] : content;
 }

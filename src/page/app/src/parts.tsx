@@ -7,7 +7,7 @@ import { type Change, json, type Piece, PICTURE_BYTES_MAX, pieces, type Picture 
 import { hunks } from "./diff";
 import { bytes, count, plural } from "./format";
 import { link } from "./route";
-import { Line, Long, Plain } from "./text";
+import { Line, Long, PIECE, Plain } from "./text";
 
 /** What went wrong, and what to do. */
 export function Problem({ error, what, again }: { error: Refusal; what: string; again?: () => void }) {
@@ -77,11 +77,11 @@ function Picture({ shown }: { shown: Shown }) {
 }
 
 /** Everything a content has, as text, pictures on click, and the rest as JSON. */
-export function Content({ of, form, label = "Output", bad = false }: { of: unknown; form: "prose" | "box"; label?: string; bad?: boolean }) {
+export function Content({ of, form, label = "Output", bad = false, piece: size }: { of: unknown; form: "prose" | "box"; label?: string; bad?: boolean; piece?: number }) {
     return (
         <>
             {pieces(of).map((piece: Piece) => {
-                if ("text" in piece) return form === "prose" ? <Long text={piece.text} form="prose" /> : <Box label={label} content={piece.text} bad={bad} />;
+                if ("text" in piece) return form === "prose" ? <Long text={piece.text} form="prose" piece={size ?? PIECE} /> : <Box label={label} content={piece.text} bad={bad} />;
                 if ("picture" in piece) return <Picture shown={piece.picture} />;
                 if ("address" in piece) return <p class="quiet">A picture elsewhere, not loaded: <span class="text"><Plain text={piece.address} /></span></p>;
                 return <Box label="JSON" content={json(piece.json)} />;

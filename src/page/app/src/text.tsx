@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { bytes } from "./format";
 
 /** Characters of one step of "show more". */
-const PIECE = 64_000;
+export const PIECE = 64_000;
 
 // Controls but tab and newline, marks of direction, zero-width, separators, tags, variation of invisible kinds.
 const HIDDEN =

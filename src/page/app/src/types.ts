@@ -83,12 +83,9 @@ export interface Compaction {
     is_reported: boolean; summary?: string | null;
 }
 
-export interface Block { type: string; [member: string]: unknown }
-export interface Message { role: string; content: string | Block[] }
 export interface Window {
-    position: number; messages?: Message[]; system?: Block[]; tokens: number; tokens_max: number; tokenizer: string;
+    position: number; events?: Event[];
     dropped: { from: number; to: number; reason: string }[]; shortened: number[];
-    empty?: { renders: string[]; left_out: { type: string; count: number }[] } | null;
 }
 
 export interface Kin { id: string; title?: string | null; stage: string; position: number; tail: number }

@@ -29,7 +29,7 @@ export function Plots({ session, usage }: { session: Session; usage: Answer<Usag
 function axes(colour: Colours, value: (n: number) => string, at: (position: number) => string): uPlot.Axis[] {
     const shared = { stroke: colour.quiet, grid: { stroke: colour.line, width: 1 }, ticks: { stroke: colour.line, width: 1 }, font: "12px system-ui, sans-serif" };
     return [
-        { ...shared, values: (_plot, ticks) => ticks.map((tick) => at(tick)) },
+        { ...shared, space: 90, values: (_plot, ticks) => ticks.map((tick) => at(tick)) },
         { ...shared, size: 56, values: (_plot, ticks) => ticks.map((tick) => value(tick)) },
     ];
 }

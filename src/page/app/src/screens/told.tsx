@@ -8,7 +8,7 @@ import { Box, Content, Empty, Loading, Position, Problem } from "../parts";
 import { link, settle } from "../route";
 import { event, scan } from "../rows";
 import { Line, Long } from "../text";
-import type { Block, Compaction, Message, Row, Session, Strip, Window } from "../types";
+import type { Compaction, Event, Range, Row, Session, Strip, Usage, Window } from "../types";
 import { useAnswer, useKeys } from "../use";
 
 const TELLINGS = "context.injected,context.compacted,agent.thread_context_compacted,session.restored,context.rewound,context.cleared";
@@ -20,14 +20,6 @@ const NAMES: Record<string, string> = {
     "session.restored": "Restored",
     "context.rewound": "Rewound",
     "context.cleared": "Cleared",
-};
-
-const REASONS: Record<string, string> = {
-    budget: "no room in the budget",
-    not_a_message: "no message (bookkeeping, thinking, subagents)",
-    filtered: "filtered by a transform",
-    withdrawn: "taken back by a person",
-    before: "before the window's start",
 };
 
 export function Told({ session, at, compactions }: { session: Session; at: string | undefined; compactions: Compaction[] | undefined }) {
@@ -50,8 +42,7 @@ export function Told({ session, at, compactions }: { session: Session; at: strin
     }, [point]);
     const tellings = useAnswer((signal) => scan(session.id, { types: TELLINGS }, 0, 400, signal), [session.id]);
     const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 240 }, signal), [session.id]);
-    const base = path`/v1/sessions/${session.id}/views/window`;
-    const window = useAnswer((signal) => get<Window>(base, { at: settled, format: "anthropic" }, signal), [session.id, settled]);
+    const seen = useAnswer((signal) => context(session.id, settled, signal), [session.id, settled]);
     const rows = (tellings.value?.rows ?? []).filter((row) => row.type in NAMES);
     useKeys((key) => {
         if (key === "j" || key === "k") {
@@ -92,9 +83,9 @@ export function Told({ session, at, compactions }: { session: Session; at: strin
                 {!valid && <p class="note" role="alert"><b>Position <Line text={at ?? ""} /> is not there.</b> The session has {plural(session.tail, "event")}; the end is shown.</p>}
                 <Scrubber strip={strip.value} tail={session.tail} point={point} move={setPoint} />
                 <Given session={session.id} row={rows.find((row) => row.position + 1 === settled)} compaction={compactions?.find((one) => one.position + 1 === settled)} />
-                {window.error !== undefined && <Problem error={window.error} what="The window cannot be made." again={window.again} />}
-                {window.value === undefined && window.error === undefined && <Loading what="the window" />}
-                {window.value !== undefined && <Seen session={session.id} window={window.value} />}
+                {seen.error !== undefined && <Problem error={seen.error} what="The model's context cannot be shown." again={seen.again} />}
+                {seen.value === undefined && seen.error === undefined && <Loading what="the model's context" />}
+                {seen.value !== undefined && <Seen session={session.id} seen={seen.value} />}
             </section>
         </div>
     );
@@ -144,49 +135,78 @@ function Given({ session, row, compaction }: { session: string; row: Row | undef
 /** Messages in the document at first, from the end, which the model saw last. */
 const SHOWN = 30;
 
-function Seen({ session, window }: { session: string; window: Window }) {
+const MESSAGES = /^(user|agent|system)\.(message|tool_use|mcp_tool_use|custom_tool_use|tool_result|mcp_tool_result|custom_tool_result)$/;
+
+/** What the model had: the window's messages without those that compactions took out of its context,
+    and the briefs that it was given. */
+interface Context { events: Event[]; window: Window; lost: Range[]; usage: Usage }
+
+async function context(session: string, at: number, signal: AbortSignal): Promise<Context> {
+    const base = path`/v1/sessions/${session}/views`;
+    const [window, compactions, usage, briefs] = await Promise.all([
+        get<Window>(`${base}/window`, { at, format: "events", recall: "none" }, signal),
+        get<{ lost: Range[] }>(`${base}/compactions`, { at }, signal),
+        get<Usage>(`${base}/usage`, { at }, signal),
+        scan(session, { types: "context.injected" }, 0, 200, signal),
+    ]);
+    const has = (position: number) => position < at && !compactions.lost.some((range) => range.from <= position && position < range.to);
+    const given = await Promise.all(briefs.rows.filter((row) => has(row.position)).slice(-BRIEFS).map((row) => event(session, row.position, signal)));
+    const events = (window.events ?? []).filter((one) => has(one.position) && one["session_thread_id"] === undefined && (MESSAGES.test(one.type) || one.type === "context.compacted"));
+    events.push(...given.filter((one) => one !== undefined && text(one["text"]) !== undefined) as Event[]);
+    return { events: events.sort((a, b) => a.position - b.position), window, lost: compactions.lost, usage };
+}
+
+/** Briefs of one context that are shown. */
+const BRIEFS = 6;
+
+function Seen({ session, seen: { events, window, lost, usage } }: { session: string; seen: Context }) {
     const [shown, show] = useState(SHOWN);
-    const messages = window.messages ?? [];
-    const first = Math.max(0, messages.length - shown);
-    const reasons = new Map<string, number>();
-    for (const one of window.dropped) reasons.set(one.reason, (reasons.get(one.reason) ?? 0) + one.to - one.from);
+    const first = Math.max(0, events.length - shown);
+    const sum = (ranges: Range[]) => ranges.reduce((total, one) => total + one.to - one.from, 0);
+    const withoutRoom = sum(window.dropped.filter((one) => one.reason === "budget"));
+    const withdrawn = sum(window.dropped.filter((one) => one.reason === "withdrawn"));
     return (
         <>
             <p class="quiet">
-                {plural(messages.length, "message")}, about {count(window.tokens)} of {count(window.tokens_max)} tokens.{" "}
-                {[...reasons].map(([reason, events]) => <>{plural(events, "event")} left out: {REASONS[reason] ?? reason}. </>)}
-                {window.shortened.length > 0 && <>Shortened: {window.shortened.slice(0, 8).map((at) => <><Position session={session} at={at} /> </>)}{window.shortened.length > 8 && `and ${window.shortened.length - 8} more`}</>}
+                {plural(events.length, "message")}.{" "}
+                {usage.tokens != null && <>The program's last report before: {count(usage.tokens)} tokens in the context. </>}
+                {lost.length > 0 && <>Taken out by compactions: {plural(sum(lost), "event")}{lost.slice(0, 3).map((one) => <>, <Position session={session} at={one.from} /> to {one.to - 1}</>)}. </>}
+                {withdrawn > 0 && <>Taken back by a person: {plural(withdrawn, "event")}. </>}
+                {withoutRoom > 0 && <>Not shown here, for their size: {plural(withoutRoom, "event")}. </>}
+                {window.shortened.length > 0 && <>Shortened here: {window.shortened.slice(0, 8).map((at) => <><Position session={session} at={at} /> </>)}{window.shortened.length > 8 && `and ${window.shortened.length - 8} more`}</>}
             </p>
-            {messages.length === 0 && <Empty>The model had nothing yet at this position.</Empty>}
-            {(window.system?.length ?? 0) > 0 && <Box label="System prompt" content={plain(window.system)} />}
+            {events.length === 0 && <Empty>The model had nothing yet at this position.</Empty>}
             {first > 0 && <p class="more"><button type="button" onClick={() => show(shown * 2)}>Show earlier messages ({count(first)})</button></p>}
             <ol class="messages" start={first + 1}>
-                {messages.slice(first).map((message, index) => <Said key={first + index} message={message} />)}
+                {events.slice(first).map((one) => <Said key={one.position} session={session} said={one} />)}
             </ol>
         </>
     );
 }
 
-function Said({ message }: { message: Message }) {
-    const blocks: Block[] = typeof message.content === "string" ? [{ type: "text", text: message.content }] : message.content;
-    const isAnswer = blocks.length > 0 && blocks.every((block) => block.type === "tool_result");
+function Said({ session, said }: { session: string; said: Event }) {
+    const [role, kind = ""] = said.type.split(".");
+    const who = said.type === "context.injected" ? "Brief" : role === "context" ? "Summary" : kind.endsWith("tool_result") ? "Tool" : role === "user" ? "User" : role === "system" ? "System" : "Agent";
     return (
-        <li class={`message from-${isAnswer ? "tool" : message.role}`}>
-            <span class="who">{isAnswer ? "Tool" : message.role === "user" ? "User" : message.role === "assistant" ? "Agent" : message.role}</span>
-            {blocks.map((block) => <Part block={block} />)}
+        <li class={`message from-${who.toLowerCase()}`}>
+            <span class="who">{who}</span> <Position session={session} at={said.position} />
+            <Part said={said} kind={kind} />
         </li>
     );
 }
 
-function Part({ block }: { block: Block }) {
-    if (block.type === "tool_use") {
-        const input = json(block["input"]);
-        return <details><summary><span class="tool"><Line text={text(block["name"]) ?? "tool"} /></span> <span class="mono quiet"><Line text={input.replace(/\s+/g, " ").slice(0, 100)} /></span></summary><Box label="Input" content={input} /></details>;
+const LINE = 110;
+
+function Part({ said, kind }: { said: Event; kind: string }) {
+    const whole = text(said["text"]) ?? text(said["summary"]);
+    if (said.type.startsWith("context.")) return whole === undefined ? <p class="quiet">The summary was not recorded.</p> : <Long text={whole} form="box" piece={4000} />;
+    if (kind.endsWith("tool_use")) {
+        const input = json(said["input"] ?? {});
+        return <details><summary><span class="tool"><Line text={text(said["name"]) ?? "tool"} /></span> <span class="mono quiet"><Line text={input.replace(/\s+/g, " ").slice(0, LINE)} /></span></summary><Box label="Input" content={input} /></details>;
     }
-    if (block.type === "tool_result") {
-        const said = plain(block["content"]);
-        return <details class={block["is_error"] === true ? "bad" : undefined}><summary><span class="mono quiet"><Line text={said.replace(/\s+/g, " ").slice(0, 110)} /></span> <small>{short(said.length)} characters</small></summary><Content of={block["content"]} form="box" /></details>;
+    if (kind.endsWith("tool_result")) {
+        const shown = plain(said["content"]);
+        return <details class={said["is_error"] === true ? "bad" : undefined}><summary><span class="mono quiet"><Line text={shown.replace(/\s+/g, " ").slice(0, LINE)} /></span> <small>{short(shown.length)} characters</small></summary><Content of={said["content"]} form="box" /></details>;
     }
-    if (block.type === "text") return <div class="words"><Long text={text(block["text"]) ?? ""} form="prose" piece={4000} /></div>;
-    return <Content of={[block]} form="prose" />;
+    return <div class="words"><Content of={said["content"]} form="prose" piece={2000} /></div>;
 }
