@@ -243,10 +243,12 @@ fn print_event(event: &Value, screen: &mut Screen) -> Outcome {
     screen.print_line(format!("{position:>6}  {head}"))?;
     // In a pipe each line of a text is printed on one line.
     let width = if screen.terminal { screen.columns().saturating_sub(8) } else { usize::MAX };
-    for line in
-        wrap_text(&words::describe_event(event), width).iter().filter(|line| !line.is_empty())
-    {
-        screen.print_line(format!("        {line}"))?;
+    let text = words::describe_event(event);
+    if text.trim().is_empty() {
+        return Ok(());
+    }
+    for line in wrap_text(&text, width) {
+        screen.print_line(format!("        {line}").trim_end())?;
     }
     Ok(())
 }

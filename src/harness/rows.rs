@@ -7,6 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
+use indexmap::IndexMap;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -19,7 +20,7 @@ use crate::{
         rows::{Row, RowKind},
         views::PlanStepOut,
     },
-    event::{Event, Position, Timestamp, kinds, pace, text::one_line},
+    event::{Event, Position, Timestamp, json, kinds, pace, text::one_line},
     projection::{
         DroppedRanges, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
         parse_withdrawn, read_compaction, row_kind,
@@ -219,7 +220,7 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
     let event = &*event.with_paired_surrogates();
     pace::steps(8 + event.body.len() / 256);
     let (kind, event_type) = (row_kind(event), event.kind.as_str());
-    let members = body::read_tree::<Map<String, Value>>(&event.body);
+    let members = read_members(&event.body);
     let text = |name: &str| members.as_ref()?.get(name)?.as_str();
     let part = pairs.parts.get(&event.position);
     let ids = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
@@ -259,6 +260,16 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
         tokens: ReportedRequest::from_event(event).map(|report| report.tokens),
         dropped: dropped.dropped_by(event.position),
     }
+}
+
+/// Parses the members of a body but for the copy of its record. A member that is too large for a
+/// tree, or has a number that none can hold, is left out.
+fn read_members(body: &[u8]) -> Option<Map<String, Value>> {
+    let text = json::check_levels(str::from_utf8(body).ok()?, 1)?;
+    let members: IndexMap<String, &RawValue> = serde_json::from_str(text).ok()?;
+    let read = members.into_iter().filter(|(name, _)| name != "raw");
+    let tree = |raw: &RawValue| serde_json::from_str(json::check(raw.get())?).ok();
+    Some(read.filter_map(|(name, raw)| Some((name, tree(raw)?))).collect())
 }
 
 /// Returns the thread of the subagent that an event belongs to.
@@ -424,7 +435,7 @@ pub fn readable_text(event: &Event) -> String {
         // Its meaning is in events of their own.
         return text;
     }
-    if let Some(members) = body::read_tree::<Map<String, Value>>(&event.body) {
+    if let Some(members) = read_members(&event.body) {
         members.iter().for_each(|(name, value)| visit_texts(name, value, false, &mut text));
     }
     text
@@ -471,7 +482,7 @@ pub fn meaning_digest(event: &Event) -> u64 {
         let is_aside = outcome.is_some_and(|body| body.session_thread_id.is_some());
         (is_error, is_aside).hash(&mut hasher);
         let text = readable_text(event);
-        if text.is_empty() && body::read_tree::<Map<String, Value>>(&event.body).is_none() {
+        if text.is_empty() && read_members(&event.body).is_none() {
             event.body.hash(&mut hasher);
         }
         text.hash(&mut hasher);

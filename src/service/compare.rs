@@ -1,7 +1,7 @@
 //! Compares two sessions: their common beginning by lineage, else by what the events say, then the
 //! rest as aligned parts with the rows that differ. It must not change anything.
 
-use super::{Caller, Service, ServiceError, ServiceResult, rows::RowSelection};
+use super::{Caller, Service, ServiceError, ServiceResult, rows::WantedRows};
 use crate::{
     api::{
         compare::{CommonBeginning, CompareAnswer, CompareHunk, DifferencePlaces, HunkKind},
@@ -203,7 +203,7 @@ impl Service {
             return Ok(Vec::new());
         };
         let all = Range::new(first.from, last.to);
-        let selection = RowSelection::within(ranges);
+        let selection = WantedRows::within(ranges);
         Ok(self.scan_rows(&side.key, all, selection, ROWS_MAX).await?.rows)
     }
 }

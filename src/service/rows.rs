@@ -55,7 +55,7 @@ pub struct RowsCall {
 
 /// Selection among the events of a range.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RowSelection {
+pub(super) struct WantedRows {
     types: Vec<EventType>,
     kinds: Vec<RowKind>,
     only_failed: bool,
@@ -66,7 +66,7 @@ pub(super) struct RowSelection {
     within: Option<Vec<Range>>,
 }
 
-impl RowSelection {
+impl WantedRows {
     fn new(call: RowsCall) -> ServiceResult<Self> {
         check_count("types", call.types.len())?;
         check_count("kinds", call.kinds.len())?;
@@ -130,7 +130,7 @@ impl RowSelection {
 /// Events of a page while it is read.
 struct PageFold {
     pairs: CallPairs,
-    selection: RowSelection,
+    selection: WantedRows,
     selected: Vec<Event>,
     positions: HashSet<Position>,
     bytes: usize,
@@ -198,7 +198,7 @@ impl Service {
         let key = caller.key(session);
         let tail = self.store.use_session(&key).await?.tail;
         let range = self.resolve_range(&key, (call.from.as_ref(), call.to.as_ref()), tail).await?;
-        let scanned = self.scan_rows(&key, range, RowSelection::new(call)?, limit).await?;
+        let scanned = self.scan_rows(&key, range, WantedRows::new(call)?, limit).await?;
         Ok(RowsAnswer {
             complete: scanned.next >= range.to,
             next_position: scanned.next,
@@ -213,7 +213,7 @@ impl Service {
         &self,
         key: &SessionKey,
         range: Range,
-        selection: RowSelection,
+        selection: WantedRows,
         limit: usize,
     ) -> ServiceResult<ScannedRows> {
         if range.is_empty() {

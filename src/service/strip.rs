@@ -1,5 +1,5 @@
-//! A session at a glance: the fold of all its events, kept beside its facts and caught up before each
-//! use. It reads a damaged session, too. It must not affect a response: an eviction costs only time.
+//! A session at a glance: the fold of all its events, kept beside its facts and caught up before
+//! each use. It reads a damaged session, too. The cache must not affect a response.
 
 use super::{
     Caller, Service, ServiceError, ServiceResult, compute::block_in_place, facts::CachedFacts,
@@ -140,8 +140,8 @@ impl Service {
     }
 
     /// Folds one read of `[strip.position(), to)`; returns true at the end. If the future is
-    /// dropped, the strip is that of an earlier position. A few events are folded directly, more in a
-    /// compute slot.
+    /// dropped, the strip is that of an earlier position. A few events are folded directly, more
+    /// in a compute slot.
     async fn fold_strip(
         &self,
         key: &SessionKey,

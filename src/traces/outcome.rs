@@ -1,4 +1,4 @@
-//! Outcome of one call as a person reads it: whether it failed, in a word, and the line of its output
+//! Outcome of one call as a person reads it: failed or not, in a word, and the line of its output
 //! that says why. It must not depend on other calls.
 
 use super::{

@@ -15,14 +15,18 @@ use super::{
         readable::{
             self,
             paper::{LineBuffer, wrap_text},
+            row::{format_edit, format_outcome, format_row as format_row_line},
         },
         screen::{Tone, escaped, one_line},
         times::{format_duration, format_elapsed},
     },
+    diff::{is_diff, line_tone},
+    listing::Neighbour,
     pane::Pane,
     rows::{CallLink, EventRow},
     state::{EnlargedPane, Player, PromptKind, ShownView},
 };
+use crate::api::rows::RowKind;
 
 const HELP: &[(&str, &str)] = &[
     ("j k, arrows", "one event on, one back"),
@@ -32,15 +36,20 @@ const HELP: &[(&str, &str)] = &[
     ("+ -", "faster, slower"),
     ("f", "follow: show new events as they come"),
     (": POINT", "jump: 17, -5, end, event:ID, step:3, time:…"),
+    ("] [", "the next failure, compaction or request; the one before"),
     ("/ TEXT", "search; n next match, N the one before"),
+    ("s WORDS", "search in all sessions; Enter opens a hit, o goes back"),
+    ("b", "list bookkeeping and results too, or hide them"),
     ("t TYPE", "only events whose type has that word; empty or Esc: all"),
     ("z", "enlarge the event, then the view, then neither"),
-    ("] [", "scroll the event"),
+    ("d u", "scroll the event"),
     ("v", "next view: how to continue, window, compactions, usage"),
     ("} {", "scroll the view"),
     ("Esc", "close a prompt or a message; all panes and events again"),
     ("q", "leave"),
 ];
+/// Minimum columns of a title in the head.
+const TITLE_COLUMNS_MIN: usize = 12;
 /// Columns below which the event and the view are drawn under the timeline, not next to it.
 const WIDE_COLUMNS: u16 = 90;
 
@@ -49,7 +58,7 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Min(3), Constraint::Length(1)])
             .areas(frame.area());
-    frame.render_widget(format_head_line(player), head);
+    frame.render_widget(format_head_line(player, head.width), head);
     if let Some(enlarged) = player.enlarged {
         match enlarged {
             EnlargedPane::Event => draw_event(player, frame, body),
@@ -72,6 +81,9 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
         draw_view(player, frame, view);
     }
     frame.render_widget(format_foot_line(player), foot);
+    if player.hits.is_some() {
+        draw_hits(player, frame);
+    }
     if player.help {
         draw_help(frame);
     }
@@ -122,7 +134,8 @@ fn titled_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'st
     block.title_top(Line::styled(hint, faint_style()).right_aligned())
 }
 
-fn format_head_line(player: &Player) -> Line<'static> {
+/// Returns the title of the session, or its id, then the position, and the id where it fits.
+fn format_head_line(player: &Player, width: u16) -> Line<'static> {
     let state = if player.playing { "▶" } else { "⏸" };
     let of = player.to.saturating_sub(player.from);
     let place = match of {
@@ -130,12 +143,19 @@ fn format_head_line(player: &Player) -> Line<'static> {
         _ => format!("position {}  ({} of {of})", player.at, player.at + 1 - player.from),
     };
     let follows = if player.follows { "  following" } else { "" };
+    let place = format!("  {place}  {state} {}x{follows}", format_speed(player.speed));
+    let room = usize::from(width).saturating_sub(text_columns(&place) + 2);
+    let title = Some(one_line(&player.title, room.max(TITLE_COLUMNS_MIN)));
+    let title = title.filter(|title| !title.is_empty());
+    let id = format!("  {}", player.session);
+    let has_room = title.as_ref().is_some_and(|title| text_columns(title) + id.len() <= room);
     Line::from(vec![
         Span::styled(
-            format!(" {} ", player.session),
+            format!(" {} ", title.unwrap_or_else(|| player.session.clone())),
             strong_style().add_modifier(Modifier::REVERSED),
         ),
-        Span::raw(format!("  {place}  {state} {}x{follows}", format_speed(player.speed))),
+        Span::raw(place),
+        Span::styled(if has_room { id } else { String::new() }, faint_style()),
     ])
 }
 
@@ -147,20 +167,27 @@ fn format_foot_line(player: &Player) -> Line<'static> {
     match (&player.prompt, &player.message) {
         (Some((PromptKind::Jump, typed)), _) => Line::from(format!(":{}▏", escaped(typed))),
         (Some((PromptKind::Search, typed)), _) => Line::from(format!("/{}▏", escaped(typed))),
+        (Some((PromptKind::Everywhere, typed)), _) => {
+            Line::from(format!("in all sessions: {}▏", escaped(typed)))
+        }
         (Some((PromptKind::Filter, typed)), _) => Line::from(format!("type: {}▏", escaped(typed))),
         (None, Some(message)) => {
             Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
         }
         (None, None) => Line::styled(
-            " j/k step  space play  : jump  / search  t type  v view  z enlarge  ? help  q leave",
+            " j/k step  ]/[ failure, request  / search  b all  v view  z enlarge  ? help  q leave",
             faint_style(),
         ),
     }
 }
 
 fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
-    let only = player.only.as_ref().map(|text| format!("only {}", one_line(text, 40)));
-    let title = ["timeline".to_owned(), only.unwrap_or_default()];
+    let only = match &player.only {
+        Some(text) => format!("only {}", one_line(text, 40)),
+        None if player.shows_all => "every event".to_owned(),
+        None => String::new(),
+    };
+    let title = ["timeline".to_owned(), only];
     let block = titled_block(&title, None, area.width);
     let inner = block.inner(area);
     frame.render_widget(block, area);
@@ -169,12 +196,13 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     let clock =
         |row: &EventRow| row.micros_since(player.start).map(format_elapsed).unwrap_or_default();
     let rows = positions.iter().filter_map(|position| player.row(*position));
-    let clock_columns = rows.map(|row| clock(row).len()).max().unwrap_or_default();
+    let clock_columns = rows.clone().map(|row| clock(row).len()).max().unwrap_or_default();
+    let label_columns = rows.map(|row| text_columns(&format_label(row))).max().unwrap_or_default();
     let shown = positions.iter().map(|position| {
         let line = match player.row(*position) {
             Some(row) => {
                 let place = format!("{position:>digits$} {:>clock_columns$} ", clock(row));
-                format_row(row, place, inner.width)
+                format_row(row, place, label_columns, inner.width)
             }
             None => Line::styled(format!("{position:>digits$} …"), faint_style()),
         };
@@ -184,56 +212,104 @@ fn draw_timeline(player: &Player, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), inner);
 }
 
-/// Returns the positions of a timeline: the current one is in the middle, except at the ends. With
-/// a filter, only the current one and those of events that pass it are included.
+/// Returns the positions of a timeline: the current one is in the middle, except at the ends; the
+/// others are listed, or not loaded.
 fn visible_positions(player: &Player, lines: u64) -> Vec<u64> {
-    if player.only.is_none() {
-        let last = player.to.saturating_sub(lines).max(player.from);
-        let first = player.at.saturating_sub(lines / 2).clamp(player.from, last);
-        return (first..player.to.min(first + lines)).collect();
-    }
     let lines = usize::try_from(lines).unwrap_or(usize::MAX);
-    let passes =
-        |position: &u64| player.row(*position).is_some_and(|row| player.passes_filter(row));
-    let loaded = |position: &u64| player.row(*position).is_some();
-    let before = (player.from..player.at).rev().take_while(loaded).filter(passes);
-    let mut before: Vec<u64> = before.take(lines).collect();
+    let listed = |forward: bool| {
+        let mut at = player.at;
+        std::iter::from_fn(move || {
+            at = match player.next_listed(at, forward) {
+                Neighbour::Listed(next) => next,
+                Neighbour::Unloaded(next) if player.only.is_none() => next,
+                Neighbour::Unloaded(_) | Neighbour::End => return None,
+            };
+            Some(at)
+        })
+    };
+    let mut before: Vec<u64> = listed(false).take(lines).collect();
     before.reverse();
-    let behind = (player.at + 1..player.to).take_while(loaded).filter(passes);
-    let behind: Vec<u64> = behind.take(lines).collect();
+    let behind: Vec<u64> = listed(true).take(lines).collect();
     let above = before.len().min((lines / 2).max(lines.saturating_sub(behind.len() + 1)));
     let from = before.len() - above;
     let here = (player.from < player.to).then_some(player.at);
     before.into_iter().skip(from).chain(here).chain(behind).take(lines).collect()
 }
 
-/// Columns for an event's type.
-const KIND_COLUMNS: usize = 18;
+/// Maximum columns of an event's label.
+const LABEL_COLUMNS: usize = 18;
 
-fn format_row(row: &EventRow, place: String, width: u16) -> Line<'static> {
-    let kind = one_line(&row.kind, KIND_COLUMNS);
-    let before = text_columns(&place) + KIND_COLUMNS + 1;
-    let mark = match &row.link {
-        Some(CallLink::Result(_)) => "↳ ",
+/// Returns the kind of a row in a word; the type of an event that has none.
+fn format_label(event: &EventRow) -> String {
+    match &event.row {
+        Some(row) if row.bookkeeping => one_line(&event.kind, LABEL_COLUMNS),
+        Some(row) => row.kind.as_str().to_owned(),
+        None => one_line(&event.kind, LABEL_COLUMNS),
+    }
+}
+
+fn format_row(event: &EventRow, place: String, label_columns: usize, width: u16) -> Line<'static> {
+    let label = format_label(event);
+    let pad = " ".repeat(label_columns.saturating_sub(text_columns(&label)) + 1);
+    let before = text_columns(&place) + label_columns + 1;
+    let row = event.row.as_ref();
+    let mark = match (&event.link, row) {
+        (Some(CallLink::Result(_)), _) => "↳ ",
+        (_, Some(row)) if row.thread.is_some() => "│ ",
         _ => "",
     };
-    let text = row.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" ");
-    let text =
-        one_line(&text, usize::from(width).saturating_sub(before + text_columns(mark)).max(8));
+    let [added, removed] = row.map(format_edit).unwrap_or_default();
+    // A result repeats the outcome of its call.
+    let own = row.filter(|row| row.kind == RowKind::Call || row.of.is_none());
+    let outcome = own.map(format_outcome).unwrap_or_default();
+    let is_failed = row.is_some_and(|row| row.failed);
+    let tail = [added.clone(), removed.clone(), Some(outcome.clone())];
+    let tail = tail.into_iter().flatten().filter(|text| !text.is_empty());
+    let tail: usize = tail.map(|text| text_columns(&text) + 2).sum();
+    let text = match row {
+        Some(row) => row.line.clone(),
+        None => event.text.split_whitespace().take(WORDS_MAX).collect::<Vec<_>>().join(" "),
+    };
+    let room = usize::from(width).saturating_sub(before + text_columns(mark) + tail);
+    let text = one_line(&text, room.max(TEXT_COLUMNS_MIN));
+    let text_style = match row {
+        _ if is_failed => Style::new().fg(Color::Red),
+        Some(row) if row.bookkeeping || row.dropped.is_some() => faint_style(),
+        Some(row) if row.kind == RowKind::User => strong_style(),
+        Some(row) if row.kind == RowKind::Thinking => faint_style(),
+        _ => Style::new(),
+    };
+    let outcome_style = if is_failed { Style::new().fg(Color::Red) } else { faint_style() };
+    let part = |text: Option<String>, style: Style| {
+        let text = text.filter(|text| !text.is_empty());
+        Span::styled(text.map(|text| format!("  {text}")).unwrap_or_default(), style)
+    };
     Line::from(vec![
         Span::styled(place, faint_style()),
-        Span::styled(format!("{kind:<KIND_COLUMNS$} "), Style::new().fg(event_colour(&row.kind))),
+        Span::styled(format!("{label}{pad}"), Style::new().fg(event_colour(event))),
         Span::styled(mark, faint_style()),
-        Span::raw(text),
+        Span::styled(text, text_style),
+        part(added, tone_style(Tone::Good)),
+        part(removed, tone_style(Tone::Bad)),
+        part(Some(outcome), outcome_style),
     ])
 }
 
+/// Minimum columns of a row's text.
+const TEXT_COLUMNS_MIN: usize = 8;
 /// Maximum number of words of a text that are put on one line.
 const WORDS_MAX: usize = 200;
 
-/// Returns the colour of an event by the domain of its type.
-fn event_colour(kind: &str) -> Color {
-    match kind.split('.').next().unwrap_or_default() {
+/// Returns the colour of an event's label.
+fn event_colour(event: &EventRow) -> Color {
+    match event.row.as_ref().map(|row| row.kind) {
+        Some(RowKind::Call | RowKind::Result) => return Color::Blue,
+        Some(RowKind::Thinking | RowKind::Status) => return Color::DarkGray,
+        Some(RowKind::Compaction | RowKind::Checkpoint | RowKind::Memory) => return Color::Yellow,
+        Some(RowKind::Injected) => return Color::Magenta,
+        _ => {}
+    }
+    match event.kind.split('.').next().unwrap_or_default() {
         "user" => Color::Green,
         "agent" => Color::Cyan,
         "research" | "source" => Color::Magenta,
@@ -268,7 +344,7 @@ fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     });
     let lines = || {
         let mut paper = LineBuffer::new(width, player.times.clone());
-        paper.push(Tone::Plain, "", &row.text);
+        draw_text(row, &mut paper);
         draw_result(player, row, &mut paper);
         above.append(&mut paper.into_lines());
         above
@@ -306,6 +382,28 @@ fn format_call_duration(result: &EventRow, call: &EventRow) -> String {
     micros.map(|micros| format!(", took {}", format_duration(micros))).unwrap_or_default()
 }
 
+/// Draws the text of an event: an edit as its changed lines, a diff in its colours, a failure red.
+fn draw_text(event: &EventRow, paper: &mut LineBuffer) {
+    let row = event.row.as_ref();
+    if event.edit.is_empty() {
+        let is_failed = row.is_some_and(|row| row.failed && row.kind != RowKind::Call);
+        return draw_lines(&event.text, is_failed, paper);
+    }
+    let head = row.map_or_else(|| event.kind.clone(), format_row_line);
+    paper.push(Tone::Strong, "", &head);
+    for (sign, text) in &event.edit {
+        let tone = line_tone(&sign.to_string());
+        paper.push(tone, &format!("{sign} "), text);
+    }
+}
+
+fn draw_lines(text: &str, is_failed: bool, paper: &mut LineBuffer) {
+    match is_diff(text) {
+        true => text.lines().for_each(|line| paper.push(line_tone(line), "", line)),
+        false => paper.push(if is_failed { Tone::Bad } else { Tone::Plain }, "", text),
+    }
+}
+
 /// Draws the result of a call below the call's own text.
 fn draw_result(player: &Player, row: &EventRow, paper: &mut LineBuffer) {
     let Some(CallLink::Call(_)) = &row.link else { return };
@@ -316,7 +414,8 @@ fn draw_result(player: &Player, row: &EventRow, paper: &mut LineBuffer) {
                 result.position,
                 format_call_duration(result, row)
             ));
-            paper.push(Tone::Plain, "", &result.text);
+            let is_failed = result.row.as_ref().is_some_and(|row| row.failed);
+            draw_lines(&result.text, is_failed, paper);
         }
         None => {
             let told = match player.rows.is_loaded_from(row.position, player.to) {
@@ -391,6 +490,41 @@ fn highlight_matches(text: &str, needle: &str) -> Line<'static> {
     }
     spans.push(Span::raw(text.get(end..).unwrap_or_default().to_owned()));
     Line::from(spans)
+}
+
+/// Draws the hits of a search in all sessions, two lines each.
+fn draw_hits(player: &Player, frame: &mut Frame<'_>) {
+    let Some(list) = &player.hits else { return };
+    let all = frame.area();
+    let area = Rect {
+        x: all.x + all.width / 20,
+        y: all.y + 1,
+        width: all.width - all.width / 10,
+        height: all.height.saturating_sub(2),
+    };
+    let width = usize::from(area.width.saturating_sub(4));
+    let shown = usize::from(area.height.saturating_sub(2) / 2).max(1);
+    let first = list.chosen.saturating_sub(shown / 2).min(list.hits.len().saturating_sub(shown));
+    let mut lines = Vec::new();
+    for (index, hit) in list.hits.iter().enumerate().skip(first).take(shown) {
+        let name = if hit.title.is_empty() { &hit.session } else { &hit.title };
+        let head = one_line(&format!("{name}  {}", hit.position), width);
+        let here = index == list.chosen;
+        let chosen =
+            |style: Style| if here { style.add_modifier(Modifier::REVERSED) } else { style };
+        lines.push(Line::styled(head, chosen(strong_style())));
+        let found = highlight_matches(
+            &one_line(&hit.line, width.saturating_sub(2)),
+            player.needle.as_deref().unwrap_or_default(),
+        );
+        let mut spans = vec![Span::raw("  ")];
+        spans.extend(found.spans);
+        lines.push(Line::from(spans));
+    }
+    let title =
+        format!(" {} of {} hits, Enter opens, Esc closes ", list.chosen + 1, list.hits.len());
+    frame.render_widget(Clear, area);
+    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
 }
 
 fn draw_help(frame: &mut Frame<'_>) {

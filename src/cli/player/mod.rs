@@ -1,13 +1,16 @@
 //! `replay` on a terminal: a full-screen player of one session. Its state machine returns requests,
 //! which are sent to the server while keys are handled. It must not decide what a key does.
 
+mod diff;
 mod draw;
+mod everywhere;
+mod listing;
 mod pane;
 mod rows;
 mod search;
 mod state;
 
-use std::{io, ops::Range, time::Duration};
+use std::{collections::HashMap, io, ops::Range, time::Duration};
 
 use ratatui::{
     DefaultTerminal,
@@ -22,16 +25,24 @@ use super::{
     failure::Outcome,
     page::{EventPages, EventsQuery, describe_gap},
     readable::words,
+    screen::one_line,
     times::TimeFormat,
-    view,
+    titles, view,
 };
 use crate::{
-    api::events::Gap,
+    api::{events::Gap, rows::Row, search::SearchBody},
     client::{Client, SessionTail, TailItem},
     event::{SessionId, kinds},
+    verbs::{
+        NoParams, NoQuery, SessionPath,
+        rows::{RowsQuery, ViewRows},
+        search::SearchByBody,
+        sessions::GetSession,
+    },
     wire::json,
 };
 pub use draw::draw;
+pub use everywhere::{HitList, SessionHit};
 pub use rows::{CallLink, EventRow, LoadedRows, PAGE_EVENTS, PAGES_MAX};
 pub use state::{
     PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, PlayerRequest, PlayerResponse, PromptKind, SearchEnd,
@@ -62,10 +73,47 @@ pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome 
             player.handle_key(PlayerKey::End);
         }
     }
+    player.title = load_title(client, session).await;
     let mut terminal = ratatui::try_init()?;
-    let played = run_player(client, session, &mut player, &mut terminal).await;
+    let played = play_sessions(client, player, &mut terminal).await;
     ratatui::restore();
     played
+}
+
+/// Plays a session, and those that the user opens from it.
+async fn play_sessions(
+    client: &Client,
+    mut player: Player,
+    terminal: &mut DefaultTerminal,
+) -> Outcome {
+    loop {
+        let session = SessionId::new(&player.session).map_err(io::Error::other)?;
+        run_player(client, &session, &mut player, terminal).await?;
+        let Some((other, at)) = player.opens.take() else { return Ok(()) };
+        match open_session(client, &other, at, &player).await {
+            Ok(opened) => player = opened,
+            Err(failure) => player.message = Some(failure.to_string()),
+        }
+    }
+}
+
+/// Opens a session at a position, with the search of the player that led to it.
+async fn open_session(client: &Client, name: &str, at: u64, from: &Player) -> Outcome<Player> {
+    let session = SessionId::new(name).map_err(io::Error::other)?;
+    let to = resolve_position(client, &session, "end").await?;
+    let mut player = Player::new(name.to_owned(), (0, to), None);
+    player.start = fetch_first_row(client, &session).await?.and_then(|row| row.time);
+    player.title = load_title(client, &session).await;
+    player.open_at(at, from);
+    Ok(player)
+}
+
+/// Returns the title of a session; empty if it has none.
+async fn load_title(client: &Client, session: &SessionId) -> String {
+    let place = SessionPath { session: session.clone() };
+    let found = client.call::<GetSession>(&place, &NoQuery {}, &()).await;
+    let own = found.ok().and_then(|session| session.title);
+    titles::fetch_title(client, session.as_str(), own.as_deref()).await
 }
 
 async fn run_player(
@@ -77,7 +125,7 @@ async fn run_player(
     let mut input = tokio::task::spawn_blocking(read_key);
     let mut errand = None;
     let mut news_of_tail = None;
-    while !player.done {
+    while !player.done && player.opens.is_none() {
         terminal.draw(|frame| draw(player, frame))?;
         if errand.is_none() {
             errand =
@@ -120,7 +168,7 @@ async fn run_player(
                     Some(key) => player.handle_key(key),
                     None => player.tick(TICK),
                 }
-                if !player.done {
+                if !player.done && player.opens.is_none() {
                     input = tokio::task::spawn_blocking(read_key);
                 }
             }
@@ -144,7 +192,14 @@ async fn wait_for_event(
         None => client.tail(session, Some(&from.to_string()), &[]).await?,
     };
     let rows = match tail.next().await? {
-        TailItem::Event(event) => parse_row(&event).into_iter().collect(),
+        TailItem::Event(event) => {
+            let mut rows: Vec<EventRow> = parse_row(&event).into_iter().collect();
+            for row in &mut rows {
+                let end = row.position + 1;
+                row.row = list_rows(client, session, row.position..end).await.remove(&row.position);
+            }
+            rows
+        }
         TailItem::Gap(gap) => {
             let gap: Option<Gap> = serde_json::from_str(&gap).ok();
             gap.map(|gap| gap_rows(&gap, 0..u64::MAX)).unwrap_or_default()
@@ -198,6 +253,12 @@ async fn send_request(client: &Client, session: &SessionId, want: PlayerRequest)
         PlayerRequest::Search(hunt) => {
             find_match(client, session, &hunt).await.map(PlayerResponse::Found)
         }
+        PlayerRequest::Landmark(at, forward) => {
+            find_landmark(client, session, at, forward).await.map(PlayerResponse::Landmark)
+        }
+        PlayerRequest::Everywhere(words) => {
+            search_sessions(client, words).await.map(PlayerResponse::Everywhere)
+        }
     };
     found.unwrap_or_else(|failure| PlayerResponse::Failed(failure.to_string()))
 }
@@ -223,7 +284,96 @@ async fn fetch_rows(client: &Client, session: &SessionId, page: u64) -> Outcome<
         }
     }
     rows.sort_by_key(|row| row.position);
+    let mut listed = list_rows(client, session, shown).await;
+    rows.iter_mut().for_each(|event| event.row = listed.remove(&event.position));
     Ok(rows)
+}
+
+/// Maximum number of rows of a request, and of positions in which a landmark is looked for at once.
+const ROWS_MAX: usize = 500;
+const LANDMARK_POSITIONS: u64 = 5_000;
+/// Positions within which a result belongs to its call.
+const PAIR_REACH: u64 = 500;
+/// Kinds of rows that a person jumps to.
+const LANDMARKS: &str = "user,compaction,failed";
+/// Maximum number of hits in all sessions, and of characters of one.
+const HITS_MAX: usize = 50;
+const HIT_CHARS: usize = 200;
+
+/// Returns the rows of a range by position, as the server lists them; of a server that lists none,
+/// an empty list.
+async fn list_rows(client: &Client, session: &SessionId, range: Range<u64>) -> HashMap<u64, Row> {
+    let (mut rows, mut from) = (HashMap::new(), range.start);
+    let place = SessionPath { session: session.clone() };
+    while from < range.end {
+        let (start, end) = (Some(from.to_string()), Some(range.end.to_string()));
+        let query =
+            RowsQuery { from: start, to: end, limit: Some(ROWS_MAX), ..RowsQuery::default() };
+        let Ok(page) = client.call::<ViewRows>(&place, &query, &()).await else { break };
+        rows.extend(page.rows.into_iter().map(|row| (row.position.0, row)));
+        if page.complete || page.next_position.0 <= from {
+            break;
+        }
+        from = page.next_position.0;
+    }
+    rows
+}
+
+/// Finds the nearest failure, compaction or request; a failure is at its call.
+async fn find_landmark(
+    client: &Client,
+    session: &SessionId,
+    at: u64,
+    forward: bool,
+) -> Outcome<Option<u64>> {
+    let place = SessionPath { session: session.clone() };
+    let (mut from, mut to) = (at + 1, at.saturating_add(PAIR_REACH));
+    loop {
+        if !forward {
+            from = to.saturating_sub(LANDMARK_POSITIONS);
+        }
+        let end = if forward { "end".to_owned() } else { to.to_string() };
+        let mut nearest = None;
+        loop {
+            let query = RowsQuery {
+                from: Some(from.to_string()),
+                to: Some(end.clone()),
+                kinds: Some(LANDMARKS.to_owned()),
+                limit: Some(ROWS_MAX),
+                ..RowsQuery::default()
+            };
+            let page = client.call::<ViewRows>(&place, &query, &()).await?;
+            let places = page.rows.iter().map(|row| row.of.unwrap_or(row.position).0);
+            if forward {
+                if let Some(found) = places.filter(|place| *place > at).min() {
+                    return Ok(Some(found));
+                }
+            } else {
+                nearest = nearest.max(places.filter(|place| *place < at).max());
+            }
+            if page.complete {
+                break;
+            }
+            from = page.next_position.0;
+        }
+        to = to.saturating_sub(LANDMARK_POSITIONS);
+        if forward || nearest.is_some() || to == 0 {
+            return Ok(nearest);
+        }
+    }
+}
+
+/// Searches all sessions by words.
+async fn search_sessions(client: &Client, words: String) -> Outcome<Vec<SessionHit>> {
+    let asked = SearchBody { q: words, limit: Some(HITS_MAX), ..SearchBody::default() };
+    let found = client.call::<SearchByBody>(&NoParams {}, &NoQuery {}, &asked).await?;
+    let hit = |hit: crate::api::search::Hit| SessionHit {
+        session: hit.session.to_string(),
+        title: hit.title.unwrap_or_default(),
+        position: hit.position.0,
+        line: one_line(&hit.snippet.text, HIT_CHARS),
+    };
+    Ok(found.hits.into_iter().map(hit).collect())
 }
 
 /// Returns rows for the newest lost events of a range.
@@ -252,6 +402,8 @@ fn parse_row(event: &str) -> Option<EventRow> {
         text: words::describe_event(&event),
         origin: words::text_of(&event, "origin").to_owned(),
         time: event_time(&event),
+        edit: if kinds::is_call(&kind) { diff::edit_lines(&event) } else { Vec::new() },
+        row: None,
         kind,
         link,
     })

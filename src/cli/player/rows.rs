@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::event::Timestamp;
+use crate::{api::rows::Row, event::Timestamp};
 
 /// Number of events of a page.
 pub const PAGE_EVENTS: u64 = 200;
@@ -25,6 +25,10 @@ pub struct EventRow {
     pub text: String,
     /// Call that the event makes or answers.
     pub link: Option<CallLink>,
+    /// The event as the server lists it, if it is known.
+    pub row: Option<Row>,
+    /// Lines that an edit removes, adds and leaves: `-`, `+` and a space.
+    pub edit: Vec<(char, String)>,
 }
 
 /// Id of the call that an event makes or answers.
@@ -37,6 +41,11 @@ pub enum CallLink {
 }
 
 impl EventRow {
+    /// Returns true for bookkeeping, and for a result that its call's row shows.
+    pub(super) fn is_hidden(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.bookkeeping || row.of.is_some())
+    }
+
     /// Returns the microseconds since another event.
     pub(super) fn micros_since(&self, before: Option<Timestamp>) -> Option<i64> {
         Some(self.time?.0.saturating_sub(before?.0))
@@ -87,6 +96,18 @@ impl LoadedRows {
         };
         if let Some(rows) = rows.filter(follows) {
             rows.push(row);
+        }
+    }
+
+    /// Adds the outcome of a result to the row of its call.
+    pub(super) fn complete_call(&mut self, result: &Row) {
+        let Some(call) = result.of else { return };
+        let rows = self.pages.get_mut(&(call.0 / PAGE_EVENTS));
+        let rows = rows.into_iter().flatten().filter_map(|event| event.row.as_mut());
+        if let Some(row) = rows.into_iter().find(|row| row.position == call) {
+            row.result = Some(result.position);
+            row.outcome.clone_from(&result.outcome);
+            (row.failed, row.duration_ms) = (result.failed, result.duration_ms);
         }
     }
 

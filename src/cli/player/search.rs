@@ -1,10 +1,7 @@
 //! Search in the player: a jump to a typed point, a filter by type, and a text search within and
 //! across events. It must not read events: it returns requests.
 
-use super::{
-    rows::{EventRow, PAGE_EVENTS},
-    state::{Player, PlayerRequest, SearchEnd, WrappedSearch},
-};
+use super::state::{Player, PlayerRequest, SearchEnd, WrappedSearch};
 
 impl Player {
     pub(super) fn jump_to_text(&mut self, typed: String) {
@@ -40,47 +37,6 @@ impl Player {
         self.only = Some(typed.to_lowercase()).filter(|text| !text.is_empty());
         if self.only.is_some() && !self.row(self.at).is_some_and(|row| self.passes_filter(row)) {
             self.step(1, true);
-        }
-    }
-
-    pub(super) fn passes_filter(&self, row: &EventRow) -> bool {
-        self.only.as_ref().is_none_or(|text| row.kind.to_lowercase().contains(text))
-    }
-
-    /// Moves forward or back by a number of events that pass the filter. Stops at the first event
-    /// that is not loaded; its page is then requested.
-    pub(super) fn step(&mut self, count: u64, forward: bool) {
-        if self.only.is_none() {
-            let back = self.at.saturating_sub(count);
-            return self.move_to(if forward { self.at + count } else { back });
-        }
-        let mut at = self.at;
-        let mut left = count;
-        loop {
-            let next = if forward { Some(at + 1) } else { at.checked_sub(1) };
-            let Some(next) = next.filter(|next| (self.from..self.to).contains(next)) else { break };
-            let Some(row) = self.row(next) else {
-                // A position without an event is skipped.
-                if self.rows.is_incomplete(next / PAGE_EVENTS, self.to) {
-                    self.message = Some("more is being loaded; press again".to_owned());
-                    return self.move_to(next);
-                }
-                at = next;
-                continue;
-            };
-            at = next;
-            if self.passes_filter(row) {
-                left -= 1;
-                self.move_to(at);
-                if left == 0 {
-                    return;
-                }
-            }
-        }
-        if left == count {
-            let (text, side) =
-                (self.only.clone().unwrap_or_default(), if forward { "behind" } else { "before" });
-            self.message = Some(format!("no event of type {text} {side} this one; Esc shows all"));
         }
     }
 
@@ -157,7 +113,7 @@ impl Player {
         let forward =
             !matches!(asked, Some(PlayerRequest::Search(WrappedSearch { forward: false, .. })));
         let Some(SearchEnd { at, wrapped }) = hit else {
-            self.message = Some(format!("{needle:?} is in no event"));
+            self.message = Some(format!("{needle:?} is in no event; s searches in all sessions"));
             return;
         };
         let is_here = at == self.at;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
+    everywhere::{HitList, SessionHit},
+    listing::Neighbour,
     pane::Pane,
     rows::{EventRow, LoadedRows, PAGE_EVENTS},
 };
@@ -88,6 +90,10 @@ pub enum PlayerRequest {
     Point(String),
     /// Nearest event that contains a text.
     Search(WrappedSearch),
+    /// Nearest failure, compaction or request before a position, or behind it (`true`).
+    Landmark(u64, bool),
+    /// Events of all sessions that match some words.
+    Everywhere(String),
 }
 
 /// View of the session that is shown next to the event.
@@ -140,6 +146,10 @@ pub enum PlayerResponse {
     Point(u64),
     /// Result of a search; none where no event contains the text.
     Found(Option<SearchEnd>),
+    /// The position of a failure, a compaction or a request, if there is one.
+    Landmark(Option<u64>),
+    /// Result of a search in all sessions.
+    Everywhere(Vec<SessionHit>),
     /// Reason why the request failed.
     Failed(String),
 }
@@ -151,6 +161,8 @@ pub enum PromptKind {
     Jump,
     /// A text to search for.
     Search,
+    /// Words to search for in all sessions.
+    Everywhere,
     /// A text that the shown types contain.
     Filter,
 }
@@ -166,6 +178,8 @@ pub(super) enum EnlargedPane {
 #[derive(Debug)]
 pub struct Player {
     pub(super) session: String,
+    /// Title of the session; empty if it has none.
+    pub title: String,
     /// First position of the played range.
     pub(super) from: u64,
     /// Position after the played range.
@@ -183,6 +197,16 @@ pub struct Player {
     pub(super) needle: Option<String>,
     /// Text that the types of shown events must contain.
     pub(super) only: Option<String>,
+    /// True to list bookkeeping and results, too.
+    pub(super) shows_all: bool,
+    /// Direction in which the player moves from a hidden event to a listed one, once it is loaded.
+    pub(super) settles: Option<bool>,
+    /// Open list of hits in all sessions.
+    pub hits: Option<HitList>,
+    /// Session and position to open instead of this one.
+    pub opens: Option<(String, u64)>,
+    /// Sessions and positions from which hits led to this one, the first one first.
+    pub before: Vec<(String, u64)>,
     pub(super) enlarged: Option<EnlargedPane>,
     /// Index of the current match in the event; the last one if there are fewer.
     pub(super) hit: Option<usize>,
@@ -221,6 +245,7 @@ impl Player {
     pub fn new(session: String, (from, to): (u64, u64), speed: Option<f64>) -> Self {
         Self {
             session,
+            title: String::new(),
             from,
             to,
             at: from,
@@ -230,6 +255,11 @@ impl Player {
             prompt: None,
             needle: None,
             only: None,
+            shows_all: false,
+            settles: Some(true),
+            hits: None,
+            opens: None,
+            before: Vec::new(),
             enlarged: None,
             hit: None,
             reveals: false,
@@ -272,21 +302,36 @@ impl Player {
             self.help = false;
             return;
         }
+        if self.hits.is_some() {
+            return self.choose_hit(key);
+        }
         match key {
             PlayerKey::Up | PlayerKey::Char('k') => self.step(1, false),
             PlayerKey::Down | PlayerKey::Char('j') => self.step(1, true),
             PlayerKey::PageUp => self.step(PAGE_STEP, false),
             PlayerKey::PageDown => self.step(PAGE_STEP, true),
-            PlayerKey::Home | PlayerKey::Char('g') => self.move_to(self.from),
-            PlayerKey::End | PlayerKey::Char('G') => self.move_to(self.to),
+            PlayerKey::Home | PlayerKey::Char('g') => self.move_to_end(self.from, true),
+            PlayerKey::End | PlayerKey::Char('G') => self.move_to_end(self.to, false),
             PlayerKey::Char(' ') => {
                 self.playing = !self.playing;
                 self.stood = Duration::ZERO;
             }
             PlayerKey::Char('+' | '=') => self.speed = (self.speed * 2.0).min(SPEED_MAX),
             PlayerKey::Char('-') => self.speed = (self.speed / 2.0).max(SPEED_MIN),
-            PlayerKey::Char(']') => self.event_pane.scroll_down(),
-            PlayerKey::Char('[') => self.event_pane.scroll_up(),
+            PlayerKey::Char(']') => self.request_landmark(true),
+            PlayerKey::Char('[') => self.request_landmark(false),
+            PlayerKey::Char('d') => self.event_pane.scroll_down(),
+            PlayerKey::Char('u') => self.event_pane.scroll_up(),
+            PlayerKey::Char('b') => {
+                self.shows_all = !self.shows_all;
+                self.settles = Some(false);
+                self.settle();
+                let shown =
+                    if self.shows_all { "every event is listed" } else { "bookkeeping is hidden" };
+                self.message = Some(shown.to_owned());
+            }
+            PlayerKey::Char('s') => self.prompt = Some((PromptKind::Everywhere, String::new())),
+            PlayerKey::Char('o') => self.return_to_session(),
             PlayerKey::Char('}') => self.view_pane.scroll_down(),
             PlayerKey::Char('{') => self.view_pane.scroll_up(),
             PlayerKey::Char('v') => {
@@ -337,15 +382,29 @@ impl Player {
                     _ if typed.is_empty() => {}
                     PromptKind::Jump => self.jump_to_text(typed),
                     PromptKind::Search => self.start_search(typed),
+                    PromptKind::Everywhere => self.search_everywhere(typed),
                 }
             }
             _ => {}
         }
     }
 
+    /// Moves to an end of the session, or to the listed event nearest to it.
+    fn move_to_end(&mut self, position: u64, forward: bool) {
+        self.move_to(position);
+        self.settles = Some(forward);
+        self.settle();
+    }
+
+    fn request_landmark(&mut self, forward: bool) {
+        self.playing = false;
+        self.next = Some(PlayerRequest::Landmark(self.at, forward));
+    }
+
     pub(super) fn move_to(&mut self, position: u64) {
         let last = self.to.saturating_sub(1).max(self.from);
         let position = position.clamp(self.from, last);
+        self.settles = None;
         if position != self.at {
             self.at = position;
             self.hit = None;
@@ -359,7 +418,7 @@ impl Player {
         if !self.playing || self.prompt.is_some() || self.to == self.from {
             return;
         }
-        if self.at + 1 >= self.to {
+        if self.next_listed(self.at, true) == Neighbour::End {
             self.stood = Duration::ZERO;
             if self.follows {
                 return;
@@ -370,16 +429,17 @@ impl Player {
         }
         self.stood += elapsed;
         // Playback may pass several events in one tick; it waits at events not loaded yet.
-        while self.at + 1 < self.to {
-            let (Some(here), Some(next)) = (self.row(self.at), self.row(self.at + 1)) else {
+        while let Neighbour::Listed(next) = self.next_listed(self.at, true) {
+            let times = self.row(self.at).zip(self.row(next));
+            let Some((before, after)) = times.map(|(here, next)| (here.time, next.time)) else {
                 return;
             };
-            let pause = playback_pause(here.time, next.time, self.speed);
+            let pause = playback_pause(before, after, self.speed);
             if self.stood < pause {
                 return;
             }
             let left = self.stood.saturating_sub(pause.max(Duration::from_millis(1)));
-            self.move_to(self.at + 1);
+            self.move_to(next);
             self.stood = left;
             if left.is_zero() {
                 return;
@@ -436,6 +496,7 @@ impl Player {
         match news {
             PlayerResponse::Page(page, rows) => {
                 self.rows.insert_page(page, rows, self.at);
+                self.settle();
                 if let Some(want @ PlayerRequest::Page(_, to)) = asked
                     && self.rows.is_incomplete(page, to)
                 {
@@ -448,6 +509,13 @@ impl Player {
                 _ => self.move_to(at),
             },
             PlayerResponse::Found(hit) => self.apply_search_result(hit, asked),
+            PlayerResponse::Landmark(Some(at)) => self.move_to(at),
+            PlayerResponse::Landmark(None) => {
+                let is_behind = matches!(asked, Some(PlayerRequest::Landmark(_, true)));
+                let side = if is_behind { "behind" } else { "before" };
+                self.message = Some(format!("no failure, compaction or request {side} this event"));
+            }
+            PlayerResponse::Everywhere(hits) => self.show_hits(hits),
             PlayerResponse::Failed(why) => {
                 if let Some(want @ (PlayerRequest::Page(..) | PlayerRequest::View(..))) = asked {
                     self.given_up.push(want);
@@ -460,17 +528,21 @@ impl Player {
     /// Appends events. A reader at the last event moves to the new last one.
     pub fn append_rows(&mut self, rows: Vec<EventRow>) {
         self.stamp += 1;
-        let at_end = self.at + 1 >= self.to && !self.playing;
+        let is_last = self.next_listed(self.at, true) == Neighbour::End;
+        let at_end = is_last && !self.playing;
         for row in rows {
             if row.position < self.to {
                 continue;
             }
             self.to = row.position + 1;
             self.start = self.start.or(row.time);
+            if let Some(result) = &row.row {
+                self.rows.complete_call(result);
+            }
             self.rows.push(row, self.at);
         }
-        if at_end {
-            self.move_to(self.to);
+        if at_end && self.next_listed(self.at, true) != Neighbour::End {
+            self.move_to_end(self.to, false);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! figures about them.
 
 mod command;
+mod compare;
 mod continued;
 mod effect;
 mod folds;
@@ -12,5 +13,6 @@ mod property;
 mod readable;
 pub mod real;
 mod recalled;
+mod rows;
 mod unread;
 mod window;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use ratatui::{Terminal, backend::TestBackend};
+use ratatui::{Terminal, backend::TestBackend, style::Color};
 use serde_json::json;
 use sessionlog::{
+    api::rows::{Row, RowKind},
     cli::player::{
         CallLink, EventRow, PAGE_EVENTS, PAGES_MAX, PAUSE_MAX, PAUSE_MIN, Player, PlayerKey,
-        PlayerRequest, PlayerResponse, PromptKind, SearchEnd, ShownView, WrappedSearch, draw,
-        playback_pause,
+        PlayerRequest, PlayerResponse, PromptKind, SearchEnd, SessionHit, ShownView, WrappedSearch,
+        draw, playback_pause,
     },
-    event::Timestamp,
+    event::{EventId, Position, Timestamp},
 };
 
 /// Returns events a second apart, of three types.
@@ -26,7 +27,7 @@ fn event(position: u64) -> EventRow {
         origin: "user".to_owned(),
         time: Some(Timestamp(position as i64 * 1_000_000)),
         text: format!("event number {position}\nits second line"),
-        link: None,
+        ..EventRow::default()
     }
 }
 
@@ -53,8 +54,24 @@ fn fulfil_requests(player: &mut Player) {
                 _ => PlayerResponse::Failed(format!("{text} not found (tail is 3)")),
             },
             PlayerRequest::Search(hunt) => PlayerResponse::Found(search_result(&hunt)),
+            PlayerRequest::Landmark(at, true) => {
+                PlayerResponse::Landmark(Some(at + 100).filter(|at| *at < to))
+            }
+            PlayerRequest::Landmark(at, false) => PlayerResponse::Landmark(at.checked_sub(100)),
+            PlayerRequest::Everywhere(words) => PlayerResponse::Everywhere(hits(&words)),
         });
     }
+}
+
+/// Returns hits of a search in all sessions: one in this session, and one in another.
+fn hits(words: &str) -> Vec<SessionHit> {
+    let hit = |session: &str, position| SessionHit {
+        session: session.to_owned(),
+        title: format!("Title of {session}"),
+        position,
+        line: format!("it says {words} here"),
+    };
+    if words == "zebra" { Vec::new() } else { vec![hit("trip", 7), hit("walk", 40)] }
 }
 
 /// Returns the result of a search among events that contain their numbers.
@@ -519,4 +536,185 @@ fn a_type_filter_limits_the_events_shown_and_stepped_through() {
     player.handle_key(PlayerKey::Escape);
     player.handle_key(PlayerKey::Up);
     assert_eq!(player.at, 448);
+}
+
+/// Returns an event as the server lists it.
+fn listed(position: u64, kind: RowKind, line: &str) -> EventRow {
+    let row = Row {
+        position: Position(position),
+        id: EventId::new(&format!("e{position}")).unwrap(),
+        event_type: "agent.tool_use".to_owned(),
+        at: Timestamp(0),
+        kind,
+        bookkeeping: kind == RowKind::Status,
+        origin: "user".to_owned(),
+        thread: None,
+        line: line.to_owned(),
+        bytes: 10,
+        tool: None,
+        call_id: None,
+        result: None,
+        of: None,
+        outcome: None,
+        duration_ms: None,
+        failed: false,
+        added: None,
+        removed: None,
+        path: None,
+        tokens: None,
+        dropped: None,
+    };
+    EventRow { row: Some(row), text: line.to_owned(), ..event(position) }
+}
+
+/// Returns a status, a request, an edit with its result, a failed command with its result, a
+/// status.
+fn worked() -> Vec<EventRow> {
+    let mut rows = vec![
+        listed(0, RowKind::Status, "running"),
+        listed(1, RowKind::User, "mend the report"),
+        listed(2, RowKind::Call, "Edit wx/report.py"),
+        listed(3, RowKind::Result, "changed"),
+        listed(4, RowKind::Call, "$ pytest -q"),
+        listed(5, RowKind::Result, "E  assert 1 == 2"),
+        listed(6, RowKind::Status, "idle"),
+    ];
+    rows[2].edit =
+        vec![(' ', "a = 1".to_owned()), ('-', "b = 2".to_owned()), ('+', "b = 3".to_owned())];
+    for (at, of, id) in [(3, 2, "c"), (5, 4, "d")] {
+        rows[at].row.as_mut().unwrap().of = Some(Position(of));
+        rows[at].link = Some(CallLink::Result(id.to_owned()));
+        rows[of as usize].link = Some(CallLink::Call(id.to_owned()));
+    }
+    let edit = rows[2].row.as_mut().unwrap();
+    (edit.added, edit.removed, edit.duration_ms) = (Some(9), Some(2), Some(68));
+    for at in [4, 5] {
+        let run = rows[at].row.as_mut().unwrap();
+        (run.failed, run.outcome) = (true, Some("1 failed".to_owned()));
+    }
+    rows
+}
+
+fn worked_player() -> Player {
+    let mut player = Player::new("trip".to_owned(), (0, 7), None);
+    player.handle_result(PlayerResponse::Page(0, worked()));
+    player
+}
+
+/// Returns the text drawn in a colour.
+fn drawn_in(player: &mut Player, colour: Color) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
+    terminal.draw(|frame| draw(player, frame)).unwrap();
+    let buffer = terminal.backend().buffer().clone();
+    let cells = buffer.content().iter().filter(|cell| cell.fg == colour);
+    cells.map(|cell| cell.symbol().to_owned()).collect()
+}
+
+#[test]
+fn a_call_and_its_result_are_one_row_and_bookkeeping_is_hidden_until_a_key_shows_it() {
+    let mut player = worked_player();
+    assert_eq!(player.at, 1, "it opens at the first event that a person reads");
+    let shown = frame(&mut player, 120, 24).join("\n");
+    for text in ["Edit wx/report.py  +9  -2  68 ms", "$ pytest -q  1 failed", "mend the report"] {
+        assert!(shown.contains(text), "{text}: {shown}");
+    }
+    assert!(!shown.contains("running") && !shown.contains("E  assert"), "{shown}");
+    for (key, at) in [('j', 2), ('j', 4), ('j', 4), ('k', 2), ('G', 4), ('g', 1)] {
+        player.handle_key(PlayerKey::Char(key));
+        assert_eq!(player.at, at, "{key}");
+    }
+    player.handle_key(PlayerKey::Char('b'));
+    let all = frame(&mut player, 120, 24).join("\n");
+    assert!(all.contains("running") && all.contains("↳ E  assert 1 == 2"), "{all}");
+    assert!(all.contains("timeline · every event"), "{all}");
+    player.handle_key(PlayerKey::Char('g'));
+    assert_eq!(player.at, 0);
+    player.handle_key(PlayerKey::Char('b'));
+    type_keys(&mut player, ":5\n");
+    assert_eq!(player.at, 5, "a jump reaches a hidden event");
+    assert!(frame(&mut player, 120, 24).join("\n").contains("↳ E  assert 1 == 2"));
+}
+
+#[test]
+fn a_failure_is_red_and_an_edit_shows_its_lines_in_their_colours() {
+    let mut player = worked_player();
+    let red = drawn_in(&mut player, Color::Red);
+    assert!(red.contains("$ pytest -q") && red.contains("1 failed") && red.contains("-2"), "{red}");
+    assert!(!red.contains("report.py"), "{red}");
+    assert!(drawn_in(&mut player, Color::Green).contains("+9"));
+    player.handle_key(PlayerKey::Char('j'));
+    let (red, green) = (drawn_in(&mut player, Color::Red), drawn_in(&mut player, Color::Green));
+    assert!(red.contains("- b = 2") && green.contains("+ b = 3"), "{red} {green}");
+    player.handle_key(PlayerKey::Char('j'));
+    let red = drawn_in(&mut player, Color::Red);
+    assert!(red.contains("E  assert 1 == 2"), "the result below the call: {red}");
+}
+
+#[test]
+fn the_head_shows_the_title_and_the_id_where_it_fits() {
+    let mut player = worked_player();
+    player.title = "Mend the weather report".to_owned();
+    let wide = frame(&mut player, 120, 10);
+    assert!(wide[0].starts_with(" Mend the weather report   position 1  (2 of 7)"), "{}", wide[0]);
+    assert!(wide[0].ends_with("  trip"), "{}", wide[0]);
+    player.title = "A title that is too long for any head ".repeat(5);
+    let narrow = frame(&mut player, 60, 10);
+    assert!(narrow[0].contains("position 1  (2 of 7)"), "{}", narrow[0]);
+}
+
+#[test]
+fn brackets_jump_to_the_next_and_the_previous_landmark() {
+    let mut player = player(250);
+    for (keys, at, told) in [
+        ("]", 100, None),
+        ("]", 200, None),
+        ("]", 200, Some("no failure, compaction or request behind this event")),
+        ("[", 100, None),
+        ("[", 0, None),
+        ("[", 0, Some("no failure, compaction or request before this event")),
+    ] {
+        type_keys(&mut player, keys);
+        assert_eq!((player.at, player.message.as_deref()), (at, told), "{keys}");
+    }
+}
+
+#[test]
+fn a_hit_in_another_session_opens_it_and_a_key_returns() {
+    let mut player = player(50);
+    type_keys(&mut player, "szebra\n");
+    assert_eq!(player.message.as_deref(), Some("\"zebra\" is in no session"));
+    type_keys(&mut player, "sghent\n");
+    let shown = frame(&mut player, 100, 20).join("\n");
+    assert!(shown.contains("1 of 2 hits") && shown.contains("Title of walk  40"), "{shown}");
+    player.handle_key(PlayerKey::Enter);
+    assert_eq!((player.at, player.opens.clone()), (7, None), "a hit in this session");
+    for keys in ["sghent\n", "j\n"] {
+        type_keys(&mut player, keys);
+    }
+    assert_eq!(player.opens, Some(("walk".to_owned(), 40)));
+    assert_eq!(player.before, [("trip".to_owned(), 7)]);
+    player.opens = None;
+    type_keys(&mut player, "o");
+    assert_eq!((player.opens.clone(), player.before.len()), (Some(("trip".to_owned(), 7)), 0));
+    player.opens = None;
+    type_keys(&mut player, "o");
+    assert_eq!(player.message.as_deref(), Some("this session was opened first"));
+    for keys in ["sghent\n", "q"] {
+        type_keys(&mut player, keys);
+    }
+    assert!(player.hits.is_none() && !player.done, "q closes the list");
+}
+
+#[test]
+fn a_result_that_arrives_completes_the_row_of_its_call() {
+    let mut player = Player::new("trip".to_owned(), (0, 5), None);
+    let mut rows = worked();
+    let result = rows.remove(5);
+    rows.truncate(5);
+    let call = rows[4].row.as_mut().unwrap();
+    (call.failed, call.outcome) = (false, None);
+    player.handle_result(PlayerResponse::Page(0, rows));
+    assert!(!frame(&mut player, 120, 24).join("\n").contains("1 failed"));
+    player.append_rows(vec![result]);
+    assert!(frame(&mut player, 120, 24).join("\n").contains("$ pytest -q  1 failed"));
 }
