@@ -3,7 +3,7 @@
 //!
 //! The rooms, bottom to top; each uses only those below it (docs/architecture.md):
 //! event, api, secrets, env, access, log, store | traces, projection, search, harness | service |
-//! wire, verbs | client | http, mcp, hook, import, proxy | cli.
+//! wire, verbs | client | page, http, mcp, hook, import, proxy | cli.
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
@@ -36,6 +36,9 @@ pub mod verbs;
 
 #[cfg(feature = "client")]
 pub mod client;
+
+#[cfg(feature = "page")]
+pub mod page;
 
 #[cfg(feature = "http")]
 pub mod http;

@@ -43,6 +43,11 @@ use crate::{
     service::{Service, ServiceResult},
     verbs::{OwnerInfo, RouteTable, tools::MCP},
 };
+#[cfg(feature = "page")]
+use crate::{
+    page,
+    verbs::{RequiredGrant, Route},
+};
 
 /// Converts the events of a whole session to another program's format.
 pub type Exporter = Arc<dyn Fn(Vec<Event>) -> ServiceResult<Vec<u8>> + Send + Sync>;
@@ -140,6 +145,8 @@ type Shared = axum::extract::State<Arc<Server>>;
 pub fn router(app: App, more: Router) -> Router {
     let (routes, mut registered, document) = describe::build_routes().into_parts();
     registered.add(MCP);
+    #[cfg(feature = "page")]
+    registered.add(Route::get(page::FILES, "getPageFile", RequiredGrant::Nothing));
     let options = &app.options;
     let room = memory::MemoryBudget::new;
     let server = Arc::new(Server {
@@ -158,8 +165,10 @@ pub fn router(app: App, more: Router) -> Router {
         app,
     });
     let more = more.layer(middleware::from_fn_with_state(Arc::clone(&server), mcp::check_mcp_body));
+    let routes = routes.with_state(Arc::clone(&server));
+    #[cfg(feature = "page")]
+    let routes = routes.layer(middleware::from_fn(page::answer_browser)).merge(page::router());
     routes
-        .with_state(Arc::clone(&server))
         .merge(more)
         .fallback(refuse::refuse_path)
         .method_not_allowed_fallback(refuse::refuse_method)

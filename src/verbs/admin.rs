@@ -305,8 +305,10 @@ pub struct GetIndex;
 impl Verb for GetIndex {
     const ROUTE: Route = Route::get("/", "getIndex", RequiredGrant::Nothing);
     const TAG: &'static str = "operations";
-    const ABOUT: &'static str = "Index of this server: its routes, a line each.";
-    const ANSWERS: &'static str = "The routes";
+    const ABOUT: &'static str = "Index of this server: its routes, a line each. A client that \
+                                 accepts text/html, as browsers do, gets the web page.";
+    const ANSWERS: &'static str = "The routes, or the page";
+    const GIVES: &'static [Media] = &[Media::Json, Media::Text("text/html")];
     type Params = NoParams;
     type Query = NoQuery;
     type Body = ();

