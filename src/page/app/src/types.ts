@@ -62,20 +62,19 @@ export interface Events { data: Event[]; next_position: number; tail: number; ga
 
 export interface Thread {
     thread: string; parent?: string; call?: number; kind?: string; description?: string; depth: number;
-    state: string; calls: number; failures: number; tokens?: number; from: number; to: number;
+    is_running: boolean; calls: number; failures: number; tokens?: number; from: number; to: number;
 }
 
-export interface UsageOf {
-    model?: string; thread?: string; day?: string; requests: number; input_tokens: number;
-    cached_tokens: number; output_tokens: number;
+export interface UsageRow {
+    key?: string; requests: number; input_tokens: number; cached_tokens: number; output_tokens: number;
+    cost_usd?: number;
 }
 export interface Usage {
     tokens?: number | null; limit: number; threshold: number; remaining?: number | null; level: string;
     requests: number; input_tokens: number; cached_tokens: number; output_tokens: number;
-    by_model?: UsageOf[]; by_thread?: UsageOf[]; by_day?: UsageOf[];
-    reported?: { cost_usd?: number };
+    by_model: UsageRow[]; by_thread: UsageRow[]; by_day: UsageRow[];
+    cost_usd?: number;
 }
-export interface UsageRow { key: string; requests: number; input_tokens: number; cached_tokens: number; output_tokens: number; cost_usd?: number }
 
 export interface Range { from: number; to: number }
 export interface Compaction {

@@ -8,7 +8,7 @@ import { Empty, Loading, Problem } from "../parts";
 import { type Colours, Plot } from "../plot";
 import { go, link } from "../route";
 import { Line } from "../text";
-import type { Bucket, EntityList, Session, Strip, StripMark, Usage, UsageOf } from "../types";
+import type { Bucket, EntityList, Session, Strip, StripMark, Usage, UsageRow } from "../types";
 import { type Answer, useAnswer } from "../use";
 
 const MARKS: Record<string, string> = { compaction: "compaction", checkpoint: "checkpoint", clear: "cleared", fork: "fork", gap: "lost", injected: "brief" };
@@ -194,23 +194,23 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
 }
 
 function Spent({ usage }: { usage: Usage }) {
-    const groups: [string, UsageOf[] | undefined, (row: UsageOf) => string][] = [
-        ["Model", usage.by_model, (row) => row.model ?? "unknown"],
-        ["Thread", usage.by_thread, (row) => row.thread ?? "main"],
-        ["Day", usage.by_day, (row) => row.day ?? ""],
+    const groups: [string, UsageRow[], string][] = [
+        ["Model", usage.by_model, "without a name"],
+        ["Agent", usage.by_thread.length > 1 ? usage.by_thread : [], "of the session"],
+        ["Day", usage.by_day.length > 1 ? usage.by_day : [], "unknown"],
     ];
     if (usage.requests === 0) return null;
     return (
         <section>
             <h2>What it cost</h2>
-            {usage.reported?.cost_usd !== undefined && <p>The program reported <b>{usage.reported.cost_usd.toFixed(2)} USD</b>.</p>}
+            {usage.cost_usd !== undefined && <p>The program reported <b>{usage.cost_usd.toFixed(2)} USD</b>.</p>}
             <div class="scroll-x" tabindex={0}>
                 <table>
                     <thead><tr><th scope="col">Part</th><th scope="col" class="n">Requests</th><th scope="col" class="n">Input</th><th scope="col" class="n">from cache</th><th scope="col" class="n">Output</th></tr></thead>
                     <tbody>
                         <tr><th scope="row">All</th><td class="n">{count(usage.requests)}</td><td class="n">{count(usage.input_tokens)}</td><td class="n">{count(usage.cached_tokens)}</td><td class="n">{count(usage.output_tokens)}</td></tr>
-                        {groups.flatMap(([name, rows, of]) => ((rows?.length ?? 0) > 0 ? rows!.slice(0, 30) : []).map((row) => (
-                            <tr><th scope="row">{name} <span class="mono"><Line text={of(row)} /></span></th><td class="n">{count(row.requests)}</td><td class="n">{count(row.input_tokens)}</td><td class="n">{count(row.cached_tokens)}</td><td class="n">{count(row.output_tokens)}</td></tr>
+                        {groups.flatMap(([name, rows, unnamed]) => rows.slice(0, 30).map((row) => (
+                            <tr><th scope="row">{name} <span class="mono"><Line text={row.key ?? unnamed} /></span></th><td class="n">{count(row.requests)}</td><td class="n">{count(row.input_tokens)}</td><td class="n">{count(row.cached_tokens)}</td><td class="n">{count(row.output_tokens)}</td></tr>
                         )))}
                     </tbody>
                 </table>

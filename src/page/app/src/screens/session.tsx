@@ -104,7 +104,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
 
 function Facts({ session, tail, usage }: { session: Session; tail: number; usage: Usage | undefined }) {
     const took_ms = Date.parse(session.updated_at) - Date.parse(session.created_at);
-    const cost = usage?.reported?.cost_usd;
+    const cost = usage?.cost_usd;
     return (
         <p class="facts">
             {states(session, false).map((state) => <><span class={`state ${state}`}>{state}</span> </>)}
@@ -205,7 +205,7 @@ function Outline({ session, tail }: { session: Session; tail: number }) {
                             <li>
                                 <a href={link(["s", session.id, "thread", thread.thread])}>
                                     <b><Line text={thread.kind ?? "agent"} /></b> <Line text={(thread.description ?? thread.thread).slice(0, 90)} />{" "}
-                                    <small>{plural(thread.calls, "call")}{thread.failures > 0 && `, ${thread.failures} failed`}{thread.state === "running" && ", running"}</small>
+                                    <small>{plural(thread.calls, "call")}{thread.failures > 0 && `, ${thread.failures} failed`}{thread.is_running && ", running"}</small>
                                 </a>
                             </li>
                         ))}
