@@ -5,7 +5,7 @@
 # tests/page/run.sh [PROGRAM]: the program under test, else SESSIONLOG_PROGRAM, else the one built
 # here. PAGE_PICTURES names a directory for the pictures, PAGE_ONLY the checks to run (screens,hostile),
 # PAGE_URL a server that runs already, whose store takes the test's sessions; what needs a server of
-# the test's own is left out then. CHROMIUM is the browser's path.
+# the test's own is left out then, PAGE_ENTRY another script than main.mjs. CHROMIUM is the browser's path.
 # Exit code: 0 when all held, 1 when not, 3 when it could not run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -50,4 +50,4 @@ mkdir -p "$work/tests" "${PAGE_PICTURES:=$work/pictures}"
 cp tests/page/*.mjs "$work/tests/"
 ln -s "$cache/page/tests/node_modules" "$work/tests/node_modules"
 export PAGE_PICTURES PAGE_WORK=$work CHROMIUM=$browser
-node "$work/tests/main.mjs"
+node "$work/tests/${PAGE_ENTRY:-main.mjs}"
