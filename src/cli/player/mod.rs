@@ -30,9 +30,13 @@ use super::{
     titles, view,
 };
 use crate::{
-    api::{events::Gap, rows::Row, search::SearchBody},
+    api::{
+        events::Gap,
+        rows::Row,
+        search::{Hit, SearchBody},
+    },
     client::{Client, SessionTail, TailItem},
-    event::{SessionId, kinds},
+    event::{SessionId, Timestamp, kinds},
     verbs::{
         NoParams, NoQuery, SessionPath,
         rows::{RowsQuery, ViewRows},
@@ -65,7 +69,7 @@ pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome 
     let mut player = Player::new(session.to_string(), (from.min(to), to), wanted.speed);
     let past = wanted.range.from.as_ref().filter(|_| from >= to && to > 0);
     player.message = past.map(|from| format!("no event from {from} on; the last is {}", to - 1));
-    player.start = fetch_first_row(client, session).await?.and_then(|row| row.time);
+    player.start = fetch_start(client, session).await?;
     if wanted.follow {
         player.handle_key(PlayerKey::Char('f'));
         // A session that is still being written opens at its end, except for playback.
@@ -102,7 +106,7 @@ async fn open_session(client: &Client, name: &str, at: u64, from: &Player) -> Ou
     let session = SessionId::new(name).map_err(io::Error::other)?;
     let to = resolve_position(client, &session, "end").await?;
     let mut player = Player::new(name.to_owned(), (0, to), None);
-    player.start = fetch_first_row(client, &session).await?.and_then(|row| row.time);
+    player.start = fetch_start(client, &session).await?;
     player.title = load_title(client, &session).await;
     player.open_at(at, from);
     Ok(player)
@@ -299,6 +303,8 @@ const LANDMARKS: &str = "user,compaction,failed";
 /// Maximum number of hits in all sessions, and of characters of one.
 const HITS_MAX: usize = 50;
 const HIT_CHARS: usize = 200;
+/// Time limit for waiting until new events are indexed, in milliseconds.
+const INDEX_WAIT_MS: u64 = 10_000;
 
 /// Returns the rows of a range by position, as the server lists them; of a server that lists none,
 /// an empty list.
@@ -365,9 +371,10 @@ async fn find_landmark(
 
 /// Searches all sessions by words.
 async fn search_sessions(client: &Client, words: String) -> Outcome<Vec<SessionHit>> {
-    let asked = SearchBody { q: words, limit: Some(HITS_MAX), ..SearchBody::default() };
+    let (limit, wait_ms) = (Some(HITS_MAX), INDEX_WAIT_MS);
+    let asked = SearchBody { q: words, limit, wait_ms, ..SearchBody::default() };
     let found = client.call::<SearchByBody>(&NoParams {}, &NoQuery {}, &asked).await?;
-    let hit = |hit: crate::api::search::Hit| SessionHit {
+    let hit = |hit: Hit| SessionHit {
         session: hit.session.to_string(),
         title: hit.title.unwrap_or_default(),
         position: hit.position.0,
@@ -433,10 +440,16 @@ async fn fetch_view(
     Ok(view)
 }
 
-async fn fetch_first_row(client: &Client, session: &SessionId) -> Outcome<Option<EventRow>> {
-    let query = EventsQuery { limit: Some(1), allow_gaps: true, ..EventsQuery::default() };
+/// Number of events among which the earliest time is the start of a session: an import records the
+/// first lines of a file without their times.
+const START_EVENTS: usize = 50;
+
+async fn fetch_start(client: &Client, session: &SessionId) -> Outcome<Option<Timestamp>> {
+    let query =
+        EventsQuery { limit: Some(START_EVENTS), allow_gaps: true, ..EventsQuery::default() };
     let page = EventPages::new(client, session, query).next().await?;
-    Ok(page.and_then(|page| parse_row(page.events.first()?.get())))
+    let events = page.map(|page| page.events).unwrap_or_default();
+    Ok(events.iter().filter_map(|event| parse_row(event.get())?.time).min())
 }
 
 async fn resolve_position(client: &Client, session: &SessionId, point: &str) -> Outcome<u64> {
