@@ -65,7 +65,6 @@ static TAGGED: LazyLock<[(Asset, String); 3]> = LazyLock::new(|| {
 });
 
 /// Returns the router of the files.
-#[must_use]
 pub fn router() -> Router {
     Router::new().route(FILES, get(answer_file))
 }
