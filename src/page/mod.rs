@@ -1,6 +1,6 @@
-//! The web page: three files that are part of the program, as src/page/app builds them. Browsers get
-//! the page at `/`, every other client the index of routes. It must not read a session: the page
-//! asks the API for everything, as any client does, with the token of the person in front of it.
+//! The web page: three files that are part of the program, as src/page/app builds them. Browsers
+//! get the page at `/`, every other client the index of routes. It must not read a session: the
+//! page asks the API for everything, as any client does, with the token of the person who uses it.
 
 use std::sync::LazyLock;
 
@@ -16,8 +16,8 @@ use axum::{
 /// Route of the page's script and style sheet. It is open, as the page is: neither has data.
 pub const FILES: &str = "/page/{file}";
 
-/// What the page may do: run its own script, draw with its own style sheet, ask its own server, show
-/// pictures that it has already. Text that becomes markup is refused by the browser, too.
+/// The page may run its own script, draw with its own style sheet, ask its own server and show
+/// pictures that it has already. The browser refuses text that would become markup, too.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
@@ -34,30 +34,30 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 /// A file of the page.
-struct File {
+struct Asset {
     name: &'static str,
     media: &'static str,
     bytes: &'static [u8],
 }
 
-const PAGE: File = File {
+const PAGE: Asset = Asset {
     name: "index.html",
     media: "text/html; charset=utf-8",
     bytes: include_bytes!("dist/index.html"),
 };
-const SCRIPT: File = File {
+const SCRIPT: Asset = Asset {
     name: "app.js",
     media: "text/javascript; charset=utf-8",
     bytes: include_bytes!("dist/app.js"),
 };
-const STYLE: File = File {
+const STYLE: Asset = Asset {
     name: "app.css",
     media: "text/css; charset=utf-8",
     bytes: include_bytes!("dist/app.css"),
 };
 
 /// The files with their entity tags.
-static TAGGED: LazyLock<[(File, String); 3]> = LazyLock::new(|| {
+static TAGGED: LazyLock<[(Asset, String); 3]> = LazyLock::new(|| {
     [PAGE, SCRIPT, STYLE].map(|file| {
         let tag = format!("\"{}\"", blake3::hash(file.bytes).to_hex());
         (file, tag)
@@ -98,7 +98,7 @@ fn takes_html(headers: &HeaderMap) -> bool {
     })
 }
 
-fn answer(file: &File, tag: &str, headers: &HeaderMap) -> Response {
+fn answer(file: &Asset, tag: &str, headers: &HeaderMap) -> Response {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|tag| tag.to_str().ok());
     let is_known = known
         .flat_map(|tags| tags.split(','))

@@ -55,6 +55,17 @@ export async function screensCheck({ browser, server, check }) {
     check("a position that is gone says so", (await page.textContent("[role=alert]")).includes("Position 99999 is not there"));
     await show(page, "#/s/no-such-session");
     check("a session that is gone says so", (await page.textContent("[role=alert]")).includes("cannot be shown"));
+    await server.call("/v1/sessions", { id: "unwanted", title: "To be deleted" });
+    await fetch(`${server.url}/v1/sessions/unwanted`, { method: "DELETE" });
+    await show(page, "#/s/unwanted");
+    const said = await page.textContent("[role=alert]");
+    check("a deleted session says what to do", said.includes("sessionlog restore"), said);
+    await server.call("/v1/sessions", { id: "untouched", title: "Nothing yet" });
+    await show(page, "#/s/untouched");
+    check("an empty session says what will come", (await page.textContent("main")).includes("Nothing was recorded yet"));
+    await server.append("untouched", [{ type: "user.message", content: "The first event" }]);
+    const comes = await page.waitForFunction(() => document.querySelector(".rows")?.textContent.includes("The first event"), undefined, { timeout: 8000 }).then(() => true, () => false);
+    check("and its first row appears by itself", comes, await page.textContent("main"));
     await show(page, "#/s/rain-report/e/8");
     check("an edit is shown as a diff", (await page.locator(".diff .plus").count()) === 2);
     await page.context().close();

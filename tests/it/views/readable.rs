@@ -220,3 +220,13 @@ fn each_event_is_replayed_as_a_readable_line() {
         assert_eq!(told.trim_end(), *expected, "{event}");
     }
 }
+
+#[test]
+fn a_replayed_text_keeps_its_blank_lines() {
+    let place = Place::new();
+    let event = json!({"type": "agent.message", "content": "one\n\n  two\n\n\nthree\n"});
+    place.run_with(&["append", "--create", "s"], &format!("{event}\n")).ok();
+    let text = place.run(&["replay", "s"]).ok();
+    let (_, said) = text.split_once('\n').unwrap();
+    assert_eq!(said, "        one\n\n          two\n\n\n        three\n");
+}

@@ -275,7 +275,6 @@ export function Conversation(props: Props) {
 
     const running = session.status === "running";
     const waiting = run.tail - seen;
-    if (session.tail === 0 && run.tail === 0) return <Empty>Nothing was recorded yet. Rows appear here by themselves as the agent works.</Empty>;
     return (
         <div class="conversation">
             {gone !== undefined && <Lost session={session.id} position={gone} tail={run.tail} />}
@@ -283,6 +282,7 @@ export function Conversation(props: Props) {
             {session.damage.length > 0 && <Damage session={session} />}
             <div class="rows" ref={scroller} role="feed" aria-label="Events of the session" aria-busy={run.isEmpty} tabindex={0}>
                 {run.isEmpty && problem === undefined && <Loading what="rows" />}
+                {run.tail === 0 && <Empty>Nothing was recorded yet. Rows appear here by themselves as the agent works.</Empty>}
                 <div class="rows-all" style={{ height: `${virtual.getTotalSize()}px` }}>
                     {drawn.map((one) => {
                         const item = list[one.index];
@@ -311,7 +311,7 @@ export function Conversation(props: Props) {
                         );
                     })}
                 </div>
-                {!run.isEmpty && list.length === 0 && run.atEnd && run.from === 0 && (
+                {!run.isEmpty && run.tail > 0 && list.length === 0 && run.atEnd && run.from === 0 && (
                     <Empty>Everything that was recorded is bookkeeping. Press <kbd>b</kbd> to see it.</Empty>
                 )}
             </div>

@@ -101,7 +101,7 @@ function Graph({ workspace }: { workspace: string }) {
     const [type, choose] = useState("");
     const [offset, move] = useState(0);
     const found = useAnswer(
-        () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { ...(type === "" ? {} : { types: [type] }), include_sessions: true, limit: STEP, offset }),
+        () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { ...(type === "" ? {} : { types: [type] }), include_sessions: true, limit: STEP, offset, wait_ms: 2000 }),
         [workspace, type, offset],
     );
     return (

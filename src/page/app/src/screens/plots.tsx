@@ -222,7 +222,7 @@ function Spent({ usage }: { usage: Usage }) {
 /** Which sessions of a workspace touched which files. */
 export function FilesBySession({ workspace }: { workspace: string }) {
     const files = useAnswer(
-        () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { types: ["file"], include_sessions: true, limit: 25 }),
+        () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { types: ["file"], include_sessions: true, limit: 25, wait_ms: 2000 }),
         [workspace],
     );
     const entities = files.value?.entities ?? [];

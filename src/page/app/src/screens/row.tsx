@@ -23,7 +23,7 @@ const WORDS_MAX = 1600;
 const LINES_MAX = 24;
 
 const NAMES: Record<string, string> = {
-    injected: "brief", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
+    injected: "given", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
 };
 
 export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {

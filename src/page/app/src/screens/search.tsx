@@ -35,7 +35,7 @@ export function Search({ route }: { route: Route }) {
     }, [typed]);
     useEffect(() => input.current?.focus(), []);
     const found = useAnswer(
-        async (signal) => (asked === "" ? undefined : get<Found>("/v1/search", { q: asked, limit: 30, around: 1, "kinds[]": kind === "" ? undefined : [kind], workspace, include_archived: true }, signal)),
+        async (signal) => (asked === "" ? undefined : get<Found>("/v1/search", { q: asked, limit: 30, around: 1, "kinds[]": kind === "" ? undefined : [kind], workspace, include_archived: true, wait_ms: 500 }, signal)),
         [asked, kind, workspace],
     );
     const hits = found.value?.hits ?? [];

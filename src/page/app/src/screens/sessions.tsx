@@ -6,7 +6,7 @@ import { count, moment, place, plural, short, when } from "../format";
 import { Empty, Loading, Problem } from "../parts";
 import { go, link, type Route, settle } from "../route";
 import { Line } from "../text";
-import type { History, Overview, Session, SessionList, Strip, UsageRow } from "../types";
+import type { Bucket, History, Overview, Session, SessionList, Strip, UsageRow } from "../types";
 import { useAnswer, useInterval, useKeys, useTitle } from "../use";
 
 const PAGE = 100;
@@ -33,7 +33,7 @@ export function states(session: Session, isUnfinished: boolean): string[] {
     ];
 }
 
-interface More { strip?: Strip | undefined; files?: number | undefined; failures?: number | undefined }
+interface More { strip?: Strip | undefined; files?: number | undefined }
 const known = new Map<string, More>();
 const few = queue(3);
 
@@ -50,11 +50,10 @@ function useMore(session: Session, seen: boolean): More {
             if (!wanted) return;
             const base = path`/v1/sessions/${session.id}`;
             const none = () => undefined;
-            const [strip, overview] = await Promise.all([
-                get<Strip>(`${base}/views/strip`, { buckets: 48 }).catch(none),
-                get<Overview>(`${base}/views/index`).catch(none),
-            ]);
-            const read = { strip, files: overview?.files?.length, failures: overview?.failures?.length };
+            const strip = await get<Strip>(`${base}/views/strip`, { buckets: 48 }).catch(none);
+            if (wanted) set({ strip });
+            const overview = await get<Overview>(`${base}/views/index`).catch(none);
+            const read = { strip, files: overview?.files?.length };
             if (known.size > 500) known.clear();
             known.set(key, read);
             if (wanted) set(read);
@@ -68,12 +67,14 @@ function useMore(session: Session, seen: boolean): More {
 
 function Spark({ strip }: { strip: Strip | undefined }) {
     if (strip === undefined || strip.buckets.length === 0) return <svg class="spark" viewBox="0 0 96 20" aria-hidden="true" />;
-    const most = Math.max(1, ...strip.buckets.map((one) => one.user + one.agent + one.calls));
+    // A failure is counted at its result, which may be in a bucket of its own.
+    const work = (one: Bucket) => Math.max(one.user + one.agent + one.calls, one.failed);
+    const most = Math.max(1, ...strip.buckets.map(work));
     const width = 96 / strip.buckets.length;
     return (
         <svg class="spark" viewBox="0 0 96 20" preserveAspectRatio="none" role="img" aria-label={`Activity: ${plural(strip.buckets.reduce((sum, one) => sum + one.calls, 0), "call")}, ${strip.buckets.reduce((sum, one) => sum + one.failed, 0)} failed`}>
             {strip.buckets.map((one, index) => {
-                const height = ((one.user + one.agent + one.calls) / most) * 18;
+                const height = (work(one) / most) * 18;
                 return height === 0 ? null : <rect class={one.failed > 0 ? "stroke failed" : "stroke"} x={index * width} y={20 - Math.max(1.5, height)} width={Math.max(0.8, width - 0.4)} height={Math.max(1.5, height)} />;
             })}
         </svg>
