@@ -78,7 +78,7 @@ pub struct SessionUsage {
     pub by_day: Vec<UsageShare>,
 }
 
-/// What the requests of many sessions used.
+/// Tokens that the requests of many sessions used.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TotalUsage {
     /// Tokens by what was asked for: the most used first, days the oldest first.

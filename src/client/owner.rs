@@ -118,8 +118,8 @@ impl Client {
         }
     }
 
-    /// Opens a connection to the owner, for a client that sends its own requests; starts an owner if
-    /// none answers.
+    /// Opens a connection to the owner, for a client that sends its own requests; starts an owner
+    /// if none answers.
     ///
     /// # Errors
     /// [`ClientError`] of the start; [`ClientError::Unreachable`] of a server, which has no socket.

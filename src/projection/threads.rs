@@ -50,7 +50,7 @@ struct AgentInput {
 
 /// Members of an event by which it belongs to a subagent.
 #[derive(Deserialize)]
-struct ThreadBody<'a> {
+struct SubagentBody<'a> {
     #[serde(borrow)]
     session_thread_id: Option<&'a RawValue>,
     agent_name: Option<String>,
@@ -136,7 +136,7 @@ impl Threads {
 
     fn fold_other(&mut self, event: &Event) -> Option<()> {
         str::from_utf8(&event.body).ok().filter(|text| text.contains(MEMBER))?;
-        let body: ThreadBody<'_> = body::read(&event.body)?;
+        let body: SubagentBody<'_> = body::read(&event.body)?;
         let thread: String = serde_json::from_str(body.session_thread_id?.get()).ok()?;
         let known = self.all.iter().any(|one| one.thread == thread);
         let kind = event.kind.as_str();

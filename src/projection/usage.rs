@@ -1,5 +1,5 @@
-//! Reports of a harness on its model's requests: tokens in the context after the last one, totals by
-//! model, thread and day, and the level that the token monitor recorded last. It must not know a
+//! Reports of a harness on its model's requests: tokens in the context after the last one, totals
+//! by model, thread and day, and the level that the token monitor recorded last. It must not know a
 //! limit, which the monitor does, nor a price.
 
 use indexmap::IndexMap;
@@ -207,7 +207,8 @@ impl ReportedUsage {
     }
 }
 
-/// Adds rows to totals by a key, in the order of the first ones; beyond the longest list to `other`.
+/// Adds rows to totals by a key, in the order of the first ones; beyond the longest list to
+/// `other`.
 pub fn add_shares<'a>(
     shares: &mut IndexMap<Option<String>, TokenTotals>,
     rows: impl IntoIterator<Item = &'a UsageRow>,

@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead as _, BufReader},
     os::unix::fs::PermissionsExt as _,
-    process::Child,
+    process::{Child, ChildStdout},
 };
 
 use serde_json::Value;
@@ -13,7 +13,7 @@ use sessionlog::client::{Client, ClientTarget, HttpRequest};
 use crate::program::{Place, eventually, signal};
 
 /// A running `open`, and the address that it printed.
-struct Opened(Child, String);
+struct Opened(Child, String, BufReader<ChildStdout>);
 
 impl Drop for Opened {
     fn drop(&mut self) {
@@ -26,8 +26,9 @@ fn open(place: &Place, arguments: &[&str]) -> Opened {
     let arguments = [&["open", "--no-browser"], arguments].concat();
     let mut child = place.command(&arguments).spawn().unwrap();
     let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    Opened(child, line.trim().to_owned())
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    out.read_line(&mut line).unwrap();
+    Opened(child, line.trim().to_owned(), out)
 }
 
 fn count_sessions(url: &str) -> usize {

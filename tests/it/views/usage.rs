@@ -16,9 +16,12 @@ fn report(model: &str, day: u32, tokens: u64, more: &Value) -> Value {
 }
 
 async fn emit(house: &House, session: &str, workspace: &str, events: Value) {
-    let made = json!({ "id": session, "workspace": workspace, "events": events });
+    let made = json!({ "id": session, "workspace": workspace });
     let reply = house.post("/v1/sessions", &made).await;
     assert_eq!(reply.status, 201, "{}", reply.text);
+    let path = format!("/v1/sessions/{session}/events");
+    let reply = house.post(&path, &json!({ "events": events })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
 }
 
 /// Key and input tokens of each row.

@@ -49,7 +49,9 @@ fn text_and_requests_are_read_with_the_ids_of_an_import() {
     let ids: Vec<String> =
         tail.events.iter().filter_map(|event| member_text(event, "id")).collect();
     let requests = ids.iter().filter(|id| id.starts_with("usage-")).count();
-    assert_eq!(requests, 3, "messages 1, 2 and 5; 3 and 4 are a subagent's");
+    assert_eq!(requests, 5, "messages 1, 2 and 5, and 3 and 4 of a subagent");
+    let of_thread = |event: &&String| member_text(event, "session_thread_id").is_some();
+    assert_eq!(tail.events.iter().filter(of_thread).count(), 2);
     let mut import = sessionlog::import::Transcript::new(TranscriptProgram::ClaudeCode);
     let line = |(at, text)| {
         let before = if at == 0 { "" } else { "\n" };

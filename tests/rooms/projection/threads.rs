@@ -22,7 +22,7 @@ const AGENT: &str = r#"{"call_id":"t1","name":"Agent","input":{"subagent_type":"
 #[test]
 fn a_subagent_has_the_call_that_started_it_and_its_own_calls_and_failures() {
     let inner =
-        r#"{"call_id":"t2","name":"Bash","input":{"command":"ls"},"session_thread_id":"a1"}"#;
+        r#"{"call_id":"t2","name":"Read","input":{"file_path":"a.rs"},"session_thread_id":"a1"}"#;
     let failed = r#"{"call_id":"t2","content":"no","is_error":true,"session_thread_id":"a1"}"#;
     let answer = r#"{"call_id":"t1","content":"It is in lock.rs\nagentId: a1 (for resuming)"}"#;
     let events = [
