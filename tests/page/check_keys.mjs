@@ -42,6 +42,9 @@ export async function keysCheck({ browser, server, check }) {
     await press("b", "G");
     await page.waitForTimeout(300);
     check("G goes to the end", (await hash()) === "#/s/rain-report/end" && (await page.locator("[data-position]").last().getAttribute("data-position")) !== null, await hash());
+    const last = await page.locator("[data-position]").last().getAttribute("data-position");
+    await press("k");
+    check("k at the end marks the last row", (await hash()).endsWith(`/e/${last}`), `${await hash()} is not ${last}`);
     await press("/");
     check("/ goes to the search field", (await page.evaluate(() => document.activeElement?.id)) === "find");
     await page.keyboard.type("rounding");

@@ -196,6 +196,9 @@ export function Conversation(props: Props) {
             settle(link(["s", session.id, "e", item.row.position]));
         } else setThreads((now) => flipped(now, item.thread));
     };
+    const top = () => virtual.scrollOffset ?? 0;
+    const seenFirst = () => drawn.find((one) => one.start >= top() - 1)?.index ?? 0;
+    const seenLast = () => drawn.filter((one) => one.end <= top() + (scroller.current?.clientHeight ?? 0) + 1).pop()?.index ?? list.length - 1;
     const current = () => (cursor === undefined ? -1 : indexOf(list, cursor));
 
     const nextFailure = async (forward: boolean) => {
@@ -224,12 +227,12 @@ export function Conversation(props: Props) {
             case "j":
             case "ArrowDown":
                 if (key === "ArrowDown" && on?.closest("pre, .outline") != null) return false;
-                select(cursor === undefined ? (drawn.find((one) => one.start >= (virtual.scrollOffset ?? 0))?.index ?? 0) : Math.min(current() + 1, list.length - 1));
+                select(cursor === undefined ? seenFirst() : Math.min(current() + 1, list.length - 1));
                 return true;
             case "k":
             case "ArrowUp":
                 if (key === "ArrowUp" && on?.closest("pre, .outline") != null) return false;
-                select(Math.max(0, current() - 1));
+                select(cursor === undefined ? seenLast() : Math.max(0, current() - 1));
                 return true;
             case "Enter": {
                 if (on !== undefined && on.closest("a, button") !== null && !inRow) return false;
@@ -260,7 +263,10 @@ export function Conversation(props: Props) {
                 return true;
             case "b":
                 // What is seen stays.
-                target.current = { position: Math.floor(list[drawn.find((one) => one.end > (virtual.scrollOffset ?? 0))?.index ?? 0]?.key ?? 0), align: "start" };
+                target.current =
+                    cursor !== undefined && drawn.some((one) => one.key === cursor)
+                        ? { position: Math.floor(cursor), align: "center" }
+                        : { position: Math.floor(list[seenFirst()]?.key ?? 0), align: "start" };
                 props.toggleBookkeeping();
                 return true;
             default:

@@ -21,6 +21,8 @@ interface Shared {
 /** Characters of a message that are shown before it is opened. */
 const WORDS_MAX = 1600;
 const LINES_MAX = 24;
+/** A message that is hardly longer is shown whole. */
+const SPARED = 1.5;
 
 const NAMES: Record<string, string> = {
     injected: "given", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
@@ -54,7 +56,7 @@ function Words({ row, words, isOpen, toggle }: { row: Row; words: Event | undefi
     const parts = pieces(words?.["content"]);
     const text = parts.map((part) => ("text" in part ? part.text : "")).join("\n");
     const pictures = parts.filter((part) => !("text" in part)).length;
-    const cut = !all && (text.length > WORDS_MAX || text.split("\n", LINES_MAX + 1).length > LINES_MAX);
+    const cut = !all && (text.length > WORDS_MAX * SPARED || text.split("\n", LINES_MAX * SPARED + 1).length > LINES_MAX * SPARED);
     return (
         <>
             <button type="button" class="row-line words-line" aria-expanded={isOpen} onClick={toggle}>
