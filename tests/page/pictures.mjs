@@ -13,7 +13,7 @@ const browser = await open();
 /** Runs the player on a terminal of its own and returns the screen, with its colours as escapes. */
 async function playerScreen(keys) {
     const tmux = (...args) => execFileSync("tmux", ["-L", `pictures-${process.pid}`, "-f", "/dev/null", ...args], { encoding: "utf8" });
-    const program = `SESSIONLOG_URL=${server.url} HOME=${process.env.PAGE_WORK} '${process.env.PAGE_PROGRAM}' replay rain-report`;
+    const program = `env -u NO_COLOR SESSIONLOG_URL=${server.url} HOME=${process.env.PAGE_WORK} '${process.env.PAGE_PROGRAM}' replay rain-report`;
     tmux("new-session", "-d", "-x", "120", "-y", "30", program);
     try {
         for (const key of keys) {
@@ -50,7 +50,10 @@ function* styled(screen) {
             else if (code >= 40 && code <= 47) style.ground = COLOURS[code - 40];
             else if (code === 39) delete style.colour;
             else if (code === 49) delete style.ground;
-            else if (code === 38 || code === 48) numbers.splice(0, numbers[0] === 5 ? 2 : 4);
+            else if (code === 38 || code === 48) {
+                const [kind, index] = numbers.splice(0, numbers[0] === 5 ? 2 : 4);
+                if (kind === 5 && index < 16) style[code === 38 ? "colour" : "ground"] = index === 8 ? "#808080" : COLOURS[index % 8];
+            }
             style = { ...style };
         }
     }
@@ -72,7 +75,7 @@ try {
         await page.screenshot({ path: into(name) });
         await page.context().close();
     }
-    const screen = await playerScreen(["]"]);
+    const screen = await playerScreen(["]", "]"]);
     const page = await browser.newPage({ viewport: { width: 1060, height: 620 } });
     await page.setContent("<pre></pre>");
     await page.evaluate((parts) => {

@@ -23,14 +23,14 @@ export async function exampleSession(server) {
         request(60_000, 800),
         ...call("c5", "Task", { description: "Find other roundings", subagent_type: "Explore", prompt: "Find each use of round" }, "Two other places round per day."),
         ...[0, 1, 2, 3].flatMap((n) => call(`s${n}`, "Grep", { pattern: `round\\(${n}`, path: "wx" }, n === 3 ? "no such directory" : "wx/a.py:1: round(x)", n === 3, { session_thread_id: "explore-1" })),
-        { type: "user.message", content: [{ type: "text", text: "What is in this picture?" }, { type: "image", source: { type: "base64", media_type: "image/png", data: PICTURE } }] },
-        { type: "agent.message", content: `A small square. ${"It is a long answer. ".repeat(160)}` },
+        { type: "user.message", content: [{ type: "text", text: "Is this the icon that the report uses?" }, { type: "image", source: { type: "base64", media_type: "image/png", data: PICTURE } }] },
+        { type: "agent.message", content: `It is the icon of the report. While there I listed where days are rounded:\n\n${[...Array(9).keys()].map((n) => `- wx/day_${n + 1}.py rounds its tax ${n === 2 || n === 6 ? "before the sum" : "not at all"}`).join("\n")}` },
         request(150_000, 1200),
     ];
     await server.append("rain-report", events);
     const end = events.length;
     await server.append("rain-report", [
-        { type: "context.compacted", trigger: "auto", summary: "The total rounds once, at the end; tests pass. Two other places round per day: wx/a.py, wx/b.py.", dropped: [{ from: 2, to: end - 3 }], kept: [{ from: end - 3, to: end }] },
+        { type: "context.compacted", trigger: "auto", summary: "The total rounds once, at the end; tests pass. Two other places round per day: wx/a.py, wx/b.py.", dropped: [{ from: 2, to: end - 2 }], kept: [{ from: end - 2, to: end }] },
         { type: "context.injected", what: "continuation", text: "You continue a session. Task: wrong totals for rain days.\nDone: rounding once in wx/report.py.\nNext: the two other places.", begin: end, until: end },
         { type: "user.message", content: "Fix the two other places, too." },
         { type: "agent.thinking", content: "Both are alike; a helper would do." },
