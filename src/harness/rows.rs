@@ -323,28 +323,10 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
         let said = if typed.is_empty() { content_text(&content) } else { typed };
         if said.trim().is_empty() { describe_blocks(members) } else { said }
     };
+    if let Some(said) = describe_context(event, members) {
+        return said;
+    }
     match event.kind.as_str() {
-        kinds::CONTEXT_COMPACTED | kinds::AGENT_THREAD_CONTEXT_COMPACTED => {
-            let Some(made) = read_compaction(event) else { return String::new() };
-            let lost: u64 = made.dropped.iter().map(|range| range.len()).sum();
-            let by = made.trigger.map(|by| format!(" ({by})")).unwrap_or_default();
-            let summary = made.summary.map(|text| format!(": {text}")).unwrap_or_default();
-            format!("Context compacted{by}, {} dropped{summary}", count_of(lost, "event"))
-        }
-        kinds::CONTEXT_CLEARED => "Context cleared".to_owned(),
-        kinds::CONTEXT_REWOUND => {
-            let ranges = parse_withdrawn(event).unwrap_or_default();
-            let taken = ranges.ranges().iter().map(|range| range.len()).sum();
-            format!("Went back: {} withdrawn", count_of(taken, "event"))
-        }
-        kinds::CONTEXT_INJECTED => {
-            let what = Some(text("what")).filter(|what| !what.is_empty()).unwrap_or("text");
-            format!("Given to the model ({what}): {}", text("text"))
-        }
-        kinds::CONTEXT_THRESHOLD => {
-            let tokens = number("tokens").unwrap_or_default();
-            format!("Context at its {}: {tokens} tokens", text("level"))
-        }
         kinds::SPAN_MODEL_REQUEST_END => match ReportedRequest::from_event(event) {
             Some(report) => format!(
                 "Model request: {} tokens in the context, {} written",
@@ -386,6 +368,35 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
             }
         }
     }
+}
+
+/// Describes what happened to the context of the model; `None` for any other event.
+fn describe_context(event: &Event, members: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+    Some(match event.kind.as_str() {
+        kinds::CONTEXT_COMPACTED | kinds::AGENT_THREAD_CONTEXT_COMPACTED => {
+            let made = read_compaction(event)?;
+            let lost: u64 = made.dropped.iter().map(|range| range.len()).sum();
+            let by = made.trigger.map(|by| format!(" ({by})")).unwrap_or_default();
+            let summary = made.summary.map(|text| format!(": {text}")).unwrap_or_default();
+            format!("Context compacted{by}, {} dropped{summary}", count_of(lost, "event"))
+        }
+        kinds::CONTEXT_CLEARED => "Context cleared".to_owned(),
+        kinds::CONTEXT_REWOUND => {
+            let ranges = parse_withdrawn(event).unwrap_or_default();
+            let taken = ranges.ranges().iter().map(|range| range.len()).sum();
+            format!("Went back: {} withdrawn", count_of(taken, "event"))
+        }
+        kinds::CONTEXT_INJECTED => {
+            let what = Some(text("what")).filter(|what| !what.is_empty()).unwrap_or("text");
+            format!("Given to the model ({what}): {}", text("text"))
+        }
+        kinds::CONTEXT_THRESHOLD => {
+            let tokens = members.get("tokens").and_then(Value::as_u64).unwrap_or_default();
+            format!("Context at its {}: {tokens} tokens", text("level"))
+        }
+        _ => return None,
+    })
 }
 
 /// Describes an event by the last part of its type and its texts: `status_idle: end_turn`.

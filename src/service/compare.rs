@@ -109,7 +109,7 @@ impl Service {
             let same = of_b.iter().find(|other| other.session == one.session)?;
             Some(one.at.min(same.at))
         });
-        Ok(shared.unwrap_or(Position::ZERO).min(a.to).min(b.to))
+        Ok(shared.unwrap_or(Position::ZERO))
     }
 
     /// Returns a session and its ancestors, nearest first, each with the position before which the

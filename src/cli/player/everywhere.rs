@@ -74,10 +74,8 @@ impl Player {
         self.before.clone_from(&from.before);
         (self.settles, self.shows_all) = (None, from.shows_all);
         self.move_to(position);
-        self.message = match self.before.last() {
-            Some((session, _)) => Some(format!("o goes back to {session}")),
-            None => None,
-        };
+        let last = self.before.last();
+        self.message = last.map(|(session, _)| format!("o goes back to {session}"));
     }
 
     /// Opens the session from which a hit led to this one.

@@ -322,14 +322,7 @@ impl Player {
             PlayerKey::Char('[') => self.request_landmark(false),
             PlayerKey::Char('d') => self.event_pane.scroll_down(),
             PlayerKey::Char('u') => self.event_pane.scroll_up(),
-            PlayerKey::Char('b') => {
-                self.shows_all = !self.shows_all;
-                self.settles = Some(false);
-                self.settle();
-                let shown =
-                    if self.shows_all { "every event is listed" } else { "bookkeeping is hidden" };
-                self.message = Some(shown.to_owned());
-            }
+            PlayerKey::Char('b') => self.toggle_all(),
             PlayerKey::Char('s') => self.prompt = Some((PromptKind::Everywhere, String::new())),
             PlayerKey::Char('o') => self.return_to_session(),
             PlayerKey::Char('}') => self.view_pane.scroll_down(),
@@ -338,15 +331,7 @@ impl Player {
                 self.shown = self.shown.next_view();
                 self.view_pane.scroll_to_top();
             }
-            PlayerKey::Char('f') => {
-                self.follows = !self.follows;
-                let told = if self.follows {
-                    "new events are shown as they come"
-                } else {
-                    "paused at what is here"
-                };
-                self.message = Some(told.to_owned());
-            }
+            PlayerKey::Char('f') => self.toggle_following(),
             PlayerKey::Char(':') => self.prompt = Some((PromptKind::Jump, String::new())),
             PlayerKey::Char('/') => self.prompt = Some((PromptKind::Search, String::new())),
             PlayerKey::Char('t') => self.prompt = Some((PromptKind::Filter, String::new())),
@@ -364,6 +349,24 @@ impl Player {
             PlayerKey::Char('q') => self.done = true,
             _ => {}
         }
+    }
+
+    /// Lists bookkeeping and results, or hides them.
+    fn toggle_all(&mut self) {
+        self.shows_all = !self.shows_all;
+        self.settles = Some(false);
+        self.settle();
+        let shown = if self.shows_all { "every event is listed" } else { "bookkeeping is hidden" };
+        self.message = Some(shown.to_owned());
+    }
+
+    fn toggle_following(&mut self) {
+        self.follows = !self.follows;
+        let shown = match self.follows {
+            true => "new events are shown as they come",
+            false => "paused at what is here",
+        };
+        self.message = Some(shown.to_owned());
     }
 
     fn edit_prompt(&mut self, key: PlayerKey) {

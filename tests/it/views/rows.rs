@@ -153,6 +153,7 @@ fn check_rows(events: &[Value], rows: &[Value]) {
         let expected: &[&str] = match kind {
             "user.message" => &["user", "injected"],
             "agent.message" => &["agent"],
+            kind if kind.starts_with("agent.thread_message") => &["agent"],
             "agent.thinking" => &["thinking"],
             "system.message" | "context.injected" => &["injected"],
             "context.compacted" | "context.cleared" => &["compaction"],
@@ -516,6 +517,11 @@ async fn marks_of_a_strip_name_compactions_checkpoints_forks_and_injected_text()
                 })
                 .collect()
         };
+        let rows = page(house, "s", "").await;
+        let dropped: Vec<&Value> =
+            rows["rows"].as_array().unwrap().iter().map(|row| &row["dropped"]).collect();
+        let expected = [json!(3), json!(3), Value::Null, Value::Null, Value::Null, Value::Null];
+        assert_eq!(dropped, expected.iter().collect::<Vec<_>>(), "what was kept is not dropped");
         let strip = house.get("/v1/sessions/s/views/strip").await.json();
         assert_eq!((&strip["limit"], &strip["threshold"]), (&json!(200_000), &json!(150_000)));
         let mark = |at, kind: &str, label: &str| (at, kind.to_owned(), label.to_owned());
@@ -622,14 +628,14 @@ async fn a_number_that_no_parser_holds_hides_no_other_text_of_its_event() {
 async fn a_filtered_page_examines_twenty_thousand_events_and_says_where_it_stopped() {
     let house = House::plain().await;
     let event = |n: usize| {
-        let text = if n == 20_500 { "the needle" } else { "hay" };
+        let text = if n == 20_500 { "the Needle" } else { "hay" };
         json!({"type": "user.message", "content": text})
     };
     emit(&house, "s", &(0..21_000).map(event).collect::<Vec<_>>()).await;
     let first = page(&house, "s", "q=NEEDLE").await;
     assert_eq!((&first["rows"], &first["complete"]), (&json!([]), &json!(false)), "{first}");
     assert_eq!(first["next_position"], 20_000, "{first}");
-    let rest = page(&house, "s", "q=NEEDLE&from=20000").await;
+    let rest = page(&house, "s", "q=nEEDLE&from=20000").await;
     assert_eq!(rest["rows"][0]["position"], 20_500, "{rest}");
     assert_eq!((&rest["complete"], &rest["next_position"]), (&json!(true), &json!(21_000)));
     let strip = house.get("/v1/sessions/s/views/strip?buckets=2000").await.json();
