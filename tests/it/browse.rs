@@ -12,13 +12,18 @@ use sessionlog::client::{Client, ClientTarget, HttpRequest};
 
 use crate::program::{Place, eventually, signal};
 
-/// A running `open`, and the address that it printed.
-struct Opened(Child, String, BufReader<ChildStdout>);
+/// A running `open`.
+struct Opened {
+    child: Child,
+    /// Address that it printed.
+    url: String,
+    _out: BufReader<ChildStdout>,
+}
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        signal(u64::from(self.0.id()), rustix::process::Signal::TERM);
-        let _ = self.0.wait();
+        signal(u64::from(self.child.id()), rustix::process::Signal::TERM);
+        let _ = self.child.wait();
     }
 }
 
@@ -28,7 +33,7 @@ fn open(place: &Place, arguments: &[&str]) -> Opened {
     let mut line = String::new();
     let mut out = BufReader::new(child.stdout.take().unwrap());
     out.read_line(&mut line).unwrap();
-    Opened(child, line.trim().to_owned(), out)
+    Opened { child, url: line.trim().to_owned(), _out: out }
 }
 
 fn count_sessions(url: &str) -> usize {
@@ -45,11 +50,11 @@ fn without_a_server_the_page_is_at_a_loopback_port_that_outlives_the_owner() {
     let event = r#"{"type":"user.message","content":"hello"}"#;
     place.run_with(&["append", "--create", "trip"], event).ok();
     let opened = open(&place, &["trip"]);
-    assert!(opened.1.starts_with("http://127.0.0.1:"), "{}", opened.1);
-    assert!(opened.1.ends_with("/#/s/trip"), "{}", opened.1);
-    assert_eq!(count_sessions(&opened.1), 1);
+    assert!(opened.url.starts_with("http://127.0.0.1:"), "{}", opened.url);
+    assert!(opened.url.ends_with("/#/s/trip"), "{}", opened.url);
+    assert_eq!(count_sessions(&opened.url), 1);
     place.kill_owner();
-    assert_eq!(count_sessions(&opened.1), 1);
+    assert_eq!(count_sessions(&opened.url), 1);
 }
 
 #[test]

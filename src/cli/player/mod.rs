@@ -4,6 +4,7 @@
 mod diff;
 mod draw;
 mod everywhere;
+mod hits;
 mod listing;
 mod pane;
 mod rows;
@@ -46,7 +47,7 @@ use crate::{
     wire::json,
 };
 pub use draw::draw;
-pub use everywhere::{HitList, SessionHit};
+pub use hits::{HitList, SessionHit};
 pub use rows::{CallLink, EventRow, LoadedRows, PAGE_EVENTS, PAGES_MAX};
 pub use state::{
     PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, PlayerRequest, PlayerResponse, PromptKind, SearchEnd,
