@@ -21,8 +21,9 @@ use super::{
         times::{format_duration, format_elapsed},
     },
     diff::{is_diff, line_tone},
+    listing::Neighbour,
     pane::Pane,
-    rows::{CallLink, EventRow, ListedEvent},
+    rows::{CallLink, EventRow},
     state::{EnlargedPane, Player, PromptKind, ShownView},
 };
 use crate::api::rows::RowKind;
@@ -219,9 +220,9 @@ fn visible_positions(player: &Player, lines: u64) -> Vec<u64> {
         let mut at = player.at;
         std::iter::from_fn(move || {
             at = match player.next_listed(at, forward) {
-                ListedEvent::Listed(next) => next,
-                ListedEvent::Unloaded(next) if player.only.is_none() => next,
-                ListedEvent::Unloaded(_) | ListedEvent::End => return None,
+                Neighbour::Listed(next) => next,
+                Neighbour::Unloaded(next) if player.only.is_none() => next,
+                Neighbour::Unloaded(_) | Neighbour::End => return None,
             };
             Some(at)
         })

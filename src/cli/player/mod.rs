@@ -4,7 +4,6 @@
 mod diff;
 mod draw;
 mod everywhere;
-mod hits;
 mod listing;
 mod pane;
 mod rows;
@@ -47,7 +46,7 @@ use crate::{
     wire::json,
 };
 pub use draw::draw;
-pub use hits::{HitList, SessionHit};
+pub use everywhere::{HitList, SessionHit};
 pub use rows::{CallLink, EventRow, LoadedRows, PAGE_EVENTS, PAGES_MAX};
 pub use state::{
     PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, PlayerRequest, PlayerResponse, PromptKind, SearchEnd,

@@ -52,17 +52,6 @@ impl EventRow {
     }
 }
 
-/// The listed event next to a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ListedEvent {
-    /// Its position.
-    Listed(u64),
-    /// A position that is not loaded, before any listed one.
-    Unloaded(u64),
-    /// There is none.
-    End,
-}
-
 /// Loaded pages of events.
 #[derive(Debug, Default)]
 pub struct LoadedRows {
