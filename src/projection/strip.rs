@@ -225,8 +225,8 @@ impl Strip {
         self.has_dropped_marks |= push_bounded(&mut self.marks, mark, MARKS_MAX);
     }
 
-    /// Returns the buckets of a range, at most `most`: their range, which begins and ends where cells
-    /// do, their width, and the buckets.
+    /// Returns the buckets of a range, at most `most`: their range, which begins and ends where
+    /// cells do, their width, and the buckets.
     #[must_use]
     pub fn buckets(&self, range: Range, most: usize) -> (Range, u64, Vec<StripBucket>) {
         let from = range.from.0 / self.width;
