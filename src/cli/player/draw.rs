@@ -21,9 +21,8 @@ use super::{
         times::{format_duration, format_elapsed},
     },
     diff::{is_diff, line_tone},
-    listing::Neighbour,
     pane::Pane,
-    rows::{CallLink, EventRow},
+    rows::{CallLink, EventRow, NextListed},
     state::{EnlargedPane, Player, PromptKind, ShownView},
 };
 use crate::api::rows::RowKind;
@@ -220,9 +219,9 @@ fn visible_positions(player: &Player, lines: u64) -> Vec<u64> {
         let mut at = player.at;
         std::iter::from_fn(move || {
             at = match player.next_listed(at, forward) {
-                Neighbour::Listed(next) => next,
-                Neighbour::Unloaded(next) if player.only.is_none() => next,
-                Neighbour::Unloaded(_) | Neighbour::End => return None,
+                NextListed::Listed(next) => next,
+                NextListed::Unloaded(next) if player.only.is_none() => next,
+                NextListed::Unloaded(_) | NextListed::End => return None,
             };
             Some(at)
         })

@@ -1,29 +1,10 @@
 //! Search in all sessions: the list of hits, and the session that is opened at one of them. It must
 //! not search: it returns requests.
 
-use super::state::{Player, PlayerKey, PlayerRequest};
-
-/// An event that a search in all sessions found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionHit {
-    /// Session of the event.
-    pub session: String,
-    /// Title of the session; empty if it has none.
-    pub title: String,
-    /// Position of the event.
-    pub position: u64,
-    /// Text that matches, in one line.
-    pub line: String,
-}
-
-/// Hits of a search, one of them chosen.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HitList {
-    /// The hits, the best first.
-    pub hits: Vec<SessionHit>,
-    /// Index of the chosen one.
-    pub chosen: usize,
-}
+use super::{
+    rows::{HitList, SessionHit},
+    state::{Player, PlayerKey, PlayerRequest},
+};
 
 impl Player {
     pub(super) fn search_everywhere(&mut self, needle: String) {

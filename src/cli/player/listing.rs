@@ -2,20 +2,9 @@
 //! hidden until a key shows them. It must not read events.
 
 use super::{
-    rows::{EventRow, PAGE_EVENTS},
+    rows::{EventRow, NextListed, PAGE_EVENTS},
     state::Player,
 };
-
-/// The listed event next to a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Neighbour {
-    /// Its position.
-    Listed(u64),
-    /// A position that is not loaded, before any listed one.
-    Unloaded(u64),
-    /// There is none.
-    End,
-}
 
 impl Player {
     pub(super) fn passes_filter(&self, row: &EventRow) -> bool {
@@ -27,17 +16,17 @@ impl Player {
 
     /// Returns the listed event before or behind a position. A position without an event is
     /// skipped.
-    pub(super) fn next_listed(&self, at: u64, forward: bool) -> Neighbour {
+    pub(super) fn next_listed(&self, at: u64, forward: bool) -> NextListed {
         let mut at = at;
         loop {
             let next = if forward { Some(at + 1) } else { at.checked_sub(1) };
             let Some(next) = next.filter(|next| (self.from..self.to).contains(next)) else {
-                return Neighbour::End;
+                return NextListed::End;
             };
             match self.row(next) {
-                Some(row) if self.passes_filter(row) => return Neighbour::Listed(next),
+                Some(row) if self.passes_filter(row) => return NextListed::Listed(next),
                 None if self.rows.is_incomplete(next / PAGE_EVENTS, self.to) => {
-                    return Neighbour::Unloaded(next);
+                    return NextListed::Unloaded(next);
                 }
                 _ => at = next,
             }
@@ -50,12 +39,12 @@ impl Player {
         let (mut at, mut left) = (self.at, count);
         while left > 0 {
             match self.next_listed(at, forward) {
-                Neighbour::Unloaded(next) if self.only.is_some() => {
+                NextListed::Unloaded(next) if self.only.is_some() => {
                     self.message = Some("more is being loaded; press again".to_owned());
                     return self.move_to(next);
                 }
-                Neighbour::Listed(next) | Neighbour::Unloaded(next) => at = next,
-                Neighbour::End => break,
+                NextListed::Listed(next) | NextListed::Unloaded(next) => at = next,
+                NextListed::End => break,
             }
             left -= 1;
         }

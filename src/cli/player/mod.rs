@@ -46,8 +46,7 @@ use crate::{
     wire::json,
 };
 pub use draw::draw;
-pub use everywhere::{HitList, SessionHit};
-pub use rows::{CallLink, EventRow, LoadedRows, PAGE_EVENTS, PAGES_MAX};
+pub use rows::{CallLink, EventRow, HitList, LoadedRows, PAGE_EVENTS, PAGES_MAX, SessionHit};
 pub use state::{
     PAUSE_MAX, PAUSE_MIN, Player, PlayerKey, PlayerRequest, PlayerResponse, PromptKind, SearchEnd,
     ShownView, WrappedSearch, playback_pause,

@@ -52,6 +52,39 @@ impl EventRow {
     }
 }
 
+/// An event that a search in all sessions found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionHit {
+    /// Session of the event.
+    pub session: String,
+    /// Title of the session; empty if it has none.
+    pub title: String,
+    /// Position of the event.
+    pub position: u64,
+    /// Text that matches, in one line.
+    pub line: String,
+}
+
+/// Hits of a search, one of them chosen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HitList {
+    /// The hits, the best first.
+    pub hits: Vec<SessionHit>,
+    /// Index of the chosen one.
+    pub chosen: usize,
+}
+
+/// The listed event next to a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextListed {
+    /// Its position.
+    Listed(u64),
+    /// A position that is not loaded, before any listed one.
+    Unloaded(u64),
+    /// There is none.
+    End,
+}
+
 /// Loaded pages of events.
 #[derive(Debug, Default)]
 pub struct LoadedRows {

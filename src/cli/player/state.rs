@@ -6,10 +6,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
-    everywhere::{HitList, SessionHit},
-    listing::Neighbour,
     pane::Pane,
-    rows::{EventRow, LoadedRows, PAGE_EVENTS},
+    rows::{EventRow, HitList, LoadedRows, NextListed, PAGE_EVENTS, SessionHit},
 };
 use crate::{
     cli::{args::WhichView, times::TimeFormat},
@@ -421,7 +419,7 @@ impl Player {
         if !self.playing || self.prompt.is_some() || self.to == self.from {
             return;
         }
-        if self.next_listed(self.at, true) == Neighbour::End {
+        if self.next_listed(self.at, true) == NextListed::End {
             self.stood = Duration::ZERO;
             if self.follows {
                 return;
@@ -432,7 +430,7 @@ impl Player {
         }
         self.stood += elapsed;
         // Playback may pass several events in one tick; it waits at events not loaded yet.
-        while let Neighbour::Listed(next) = self.next_listed(self.at, true) {
+        while let NextListed::Listed(next) = self.next_listed(self.at, true) {
             let times = self.row(self.at).zip(self.row(next));
             let Some((before, after)) = times.map(|(here, next)| (here.time, next.time)) else {
                 return;
@@ -531,7 +529,7 @@ impl Player {
     /// Appends events. A reader at the last event moves to the new last one.
     pub fn append_rows(&mut self, rows: Vec<EventRow>) {
         self.stamp += 1;
-        let is_last = self.next_listed(self.at, true) == Neighbour::End;
+        let is_last = self.next_listed(self.at, true) == NextListed::End;
         let at_end = is_last && !self.playing;
         for row in rows {
             if row.position < self.to {
@@ -544,7 +542,7 @@ impl Player {
             }
             self.rows.push(row, self.at);
         }
-        if at_end && self.next_listed(self.at, true) != Neighbour::End {
+        if at_end && self.next_listed(self.at, true) != NextListed::End {
             self.move_to_end(self.to, false);
         }
     }

@@ -6,6 +6,7 @@ mod compare;
 mod continued;
 mod effect;
 mod folds;
+mod hostile;
 pub mod judge;
 mod levels;
 mod past;
