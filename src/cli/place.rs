@@ -75,6 +75,7 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
     match verb {
         Verb::Sessions(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
         Verb::History(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
+        Verb::Usage(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
         _ => {}
     }
     if let Verb::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Move(verb) }) = verb {

@@ -134,7 +134,8 @@ impl Service {
                     for edit in fold.fold(event) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
                         if files.contains(&files::remove_dots(&Path::new(root).join(&*edit.path))) {
-                            let change = to_file_change(edit, event.processed_at);
+                            let at = event.created_at.unwrap_or(event.processed_at);
+                            let change = to_file_change(edit, at);
                             is_complete &= !push_bounded(&mut found, change, limit);
                         }
                     }

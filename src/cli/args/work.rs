@@ -124,9 +124,12 @@ pub(crate) struct UsageArgs {
     /// Only sessions of this workspace: a directory in it, or its name
     /// [default: that of the working directory, if it has sessions]
     #[arg(value_name = "W")]
+    pub(crate) of: Option<String>,
+    /// The same as the argument W
+    #[arg(long, value_name = "W", conflicts_with = "of")]
     pub(crate) workspace: Option<String>,
     /// Sessions of every workspace
-    #[arg(long, conflicts_with = "workspace")]
+    #[arg(long, conflicts_with_all = ["workspace", "of"])]
     pub(crate) all: bool,
     /// Workspace of the working directory, if no other is given
     #[arg(skip)]

@@ -198,7 +198,8 @@ pub(super) fn print_usage(view: &Value, paper: &mut LineBuffer) {
         ("by_day", "By day", "an unknown day"),
     ] {
         let shares = list_of(view, list);
-        if shares.len() < 2 && list != "by_model" {
+        let least = if list == "by_model" { 1 } else { 2 };
+        if shares.len() < least {
             continue;
         }
         paper.push_heading(title);

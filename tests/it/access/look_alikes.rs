@@ -31,6 +31,7 @@ const WORKSPACES: [(&str, &str); 7] = [
 const OPERATIONS: [(&str, &str, &str, &str); 18] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
+    ("getUsage", "GET", "/v1/usage?by=session&workspace={w}", ""),
     ("search", "GET", "/v1/search?q=ledger&workspace={w}", ""),
     ("searchWith", "POST", "/v1/search", r#"{"q": "ledger", "limit": 100, "workspace": "{n}"}"#),
     ("pageIn", "POST", "/v1/memory/page", r#"{"query": "ledger", "workspace": "{n}"}"#),
@@ -94,6 +95,7 @@ const TOOLS: [(&str, &str); 13] = [
 const COMMANDS: [&[&str]; 9] = [
     &["sessions", "--workspace", "{n}"],
     &["history", "--workspace", "{n}"],
+    &["usage", "--by", "session", "--workspace", "{n}"],
     &["memory", "--workspace", "{n}"],
     &["memory", "--workspace", "{n}", "--page", "ledger"],
     &["graph", "{n}"],
