@@ -57,7 +57,7 @@ pub struct FileChange {
     pub how: String,
     /// Name of the tool.
     pub tool: String,
-    /// Time at which the call's result was recorded.
+    /// Time of the call's result; that of its transcript, for an imported one.
     pub at: Timestamp,
     /// Latest request of a person before the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
