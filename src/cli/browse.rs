@@ -46,7 +46,7 @@ pub(super) async fn run(
     }
     tokio::select! {
         () = stop => Ok(()),
-        error = pass_connections(client, &listener) => Err(error.into()),
+        error = pass_connections(client, &listener) => Err(error),
     }
 }
 
@@ -65,7 +65,7 @@ fn show(url: &str, wanted: &args::OpenArgs, screen: &mut Screen) -> Outcome {
         && !screen.json
         && let Err(error) = ::open::that_detached(&address)
     {
-        screen.print_note(&format!("no browser was opened ({error}); open the address yourself"));
+        screen.print_note(format!("no browser was opened ({error}); open the address yourself"));
     }
     Ok(())
 }

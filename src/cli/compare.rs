@@ -4,6 +4,7 @@
 use super::{
     args,
     failure::Outcome,
+    names,
     readable::{
         LineBuffer,
         row::{format_part, format_row},
@@ -28,9 +29,10 @@ const ROWS_SHOWN: usize = 20;
 
 pub(super) async fn run(
     client: &Client,
-    wanted: args::CompareArgs,
+    mut wanted: args::CompareArgs,
     screen: &mut Screen,
 ) -> Outcome {
+    names::resolve_prefix(client, &mut wanted.other, false).await?;
     let place = SessionPath { session: wanted.session };
     let (with, at, with_at) = (wanted.other.to_string(), wanted.at, wanted.with_at);
     let query = CompareQuery { with, at, with_at };

@@ -370,10 +370,7 @@ async fn run_client_verb(
         Verb::Rewind(wanted) => fork::rewind(&client, wanted, screen).await,
         Verb::Fork(wanted) => fork::fork(&client, wanted, screen).await,
         Verb::Diff(wanted) => fork::diff(&client, wanted, screen).await,
-        Verb::Compare(mut wanted) => {
-            names::resolve_prefix(&client, &mut wanted.other, false).await?;
-            compare::run(&client, wanted, screen).await
-        }
+        Verb::Compare(wanted) => compare::run(&client, wanted, screen).await,
         Verb::Import(import) => {
             transfer::import(&client, import, config, environment, screen).await
         }
