@@ -28,7 +28,7 @@ const WORKSPACES: [(&str, &str); 7] = [
 
 /// Method, path and body of every published operation that takes a workspace, except those that
 /// create a session in it, name a relation by its id or move the workspace.
-const OPERATIONS: [(&str, &str, &str, &str); 18] = [
+const OPERATIONS: [(&str, &str, &str, &str); 19] = [
     ("listSessions", "GET", "/v1/sessions?workspace={w}", ""),
     ("getHistory", "GET", "/v1/history?workspace={w}", ""),
     ("getUsage", "GET", "/v1/usage?by=session&workspace={w}", ""),
@@ -92,7 +92,7 @@ const TOOLS: [(&str, &str); 13] = [
 ];
 
 /// Command lines with the name of a workspace.
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 10] = [
     &["sessions", "--workspace", "{n}"],
     &["history", "--workspace", "{n}"],
     &["usage", "--by", "session", "--workspace", "{n}"],

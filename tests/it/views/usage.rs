@@ -74,7 +74,7 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
         // The whole session, with what it inherits; a subagent fills no context.
         assert_eq!((&own["requests"], &own["tokens"]), (&json!(4), &json!(6)), "{own}");
         let refused = house.get("/v1/usage?by=hour").await;
-        assert_eq!(refused.status, 400, "{}", refused.text);
+        assert_eq!(refused.status, 422, "{}", refused.text);
     })
     .await;
 }
