@@ -1,5 +1,6 @@
 // Runs the checks; a line each, and at the end what failed.
 import { open } from "./browser.mjs";
+import { damageCheck } from "./check_damage.mjs";
 import { hostileCheck } from "./check_hostile.mjs";
 import { keysCheck } from "./check_keys.mjs";
 import { largeCheck } from "./check_large.mjs";
@@ -34,6 +35,7 @@ const CHECKS = [
     ["large", largeCheck, false],
     ["live", liveCheck, true],
     ["tokens", tokensCheck, true],
+    ["damage", damageCheck, true],
 ];
 try {
     await exampleSession(server);
