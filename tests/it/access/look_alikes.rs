@@ -128,12 +128,13 @@ async fn fill_workspaces(house: &House) {
             {"type": "user.message", "content": format!("Round the {word} ledger to cents")},
             {"type": "agent.message",
                 "content": format!("The {word} ledger is rounded in src/{word}.rs now")},
+            {"type": "span.model_request_end", "model_usage": {"output_tokens": 9}},
         ]});
         let path = format!("/v1/sessions/s-{word}/events");
         assert_eq!(house.post(&path, &events).await.status, 200);
         let note = format!("/v1/workspaces/{}/entities/note/{word}", escaped(name));
         assert_eq!(call(house, "PUT", &note, "{}").await.0, 200);
-        for (operation, method, path, body) in OPERATIONS.iter().skip(11) {
+        for (operation, method, path, body) in OPERATIONS.iter().skip(12) {
             let (path, body) = (of(path, (name, word)), of(body, (name, word)));
             let sent = call(house, method, &path, &body).await;
             assert_eq!(sent.0, 200, "{operation} {name}: {}", sent.1);
