@@ -48,6 +48,7 @@ fn print_comparison(found: &CompareAnswer, paper: &mut LineBuffer) {
     let count = count_of(common.until.0, "event");
     let begins = match (common.until.0, common.by.as_str()) {
         (0, _) => format!("{session} and {other} have no common beginning."),
+        _ if session == other => format!("{session} is compared with itself: {count}."),
         (_, "lineage") => {
             format!("{session} and {other} share their first {count}: one is a fork.")
         }

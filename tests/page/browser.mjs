@@ -20,6 +20,14 @@ export async function pageOf(browser, url, { width = 1280, height = 860, theme =
     page.faults = [];
     page.url0 = url;
     const fault = (what) => page.faults.push(what);
+    // A pause ends after what the page has to draw is drawn; PAGE_PACE makes pauses longer where other
+    // work has the processors.
+    const pause = page.waitForTimeout.bind(page);
+    page.waitForTimeout = async (ms) => {
+        await pause(ms * Number(process.env.PAGE_PACE ?? 1));
+        await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
+    };
+    page.setDefaultTimeout(120_000);
     page.on("dialog", (dialog) => {
         fault(`dialog: ${dialog.message()}`);
         void dialog.dismiss();
@@ -50,7 +58,7 @@ export async function show(page, fragment) {
 }
 
 export async function settled(page) {
-    await page.waitForFunction(() => document.querySelector("main") !== null && document.querySelector(".loading") === null, undefined, { timeout: 20_000 });
+    await page.waitForFunction(() => document.querySelector("main") !== null && document.querySelector(".loading") === null, undefined, { timeout: 120_000 });
     await page.waitForTimeout(150);
 }
 

@@ -14,7 +14,7 @@ export async function liveCheck({ browser, check }) {
     await show(page, "#/s/live/end");
     const say = (n) => server.append("live", [{ type: "agent.message", id: `said-${n}`, content: `number ${n} of the count` }]);
     for (let n = 0; n < BEFORE; n += 1) await say(n);
-    const sees = (n) => page.waitForFunction((text) => [...document.querySelectorAll(".row")].some((row) => row.textContent.includes(text)), `number ${n} of the count`, { timeout: 15_000 }).then(() => true, () => false);
+    const sees = (n) => page.waitForFunction((text) => [...document.querySelectorAll(".row")].some((row) => row.textContent.includes(text)), `number ${n} of the count`, { timeout: 120_000 }).then(() => true, () => false);
     const state = () => page.evaluate(() => {
         const rows = document.querySelector(".rows");
         const last = [...document.querySelectorAll(".row")].at(-1)?.textContent;
@@ -27,7 +27,7 @@ export async function liveCheck({ browser, check }) {
     console.log(`  a new event is seen after ${Date.now() - began} ms`);
 
     await server.kill();
-    await page.waitForTimeout(500);
+    await page.waitForFunction(() => document.querySelector(".live")?.textContent.includes("connecting")).catch(() => undefined);
     check("the page says that it waits", (await page.textContent(".live")).includes("connecting"), await page.textContent(".live"));
     await server.restart();
     for (let n = BEFORE + 1; n <= BEFORE + AFTER; n += 1) await say(n);
@@ -59,7 +59,7 @@ export async function liveCheck({ browser, check }) {
     await page.keyboard.press("g");
     await page.waitForTimeout(200);
     await say(1000);
-    await page.waitForFunction(() => document.querySelector(".tailing button")?.textContent.includes("new"), undefined, { timeout: 10_000 }).catch(() => undefined);
+    await page.waitForFunction(() => document.querySelector(".tailing button")?.textContent.includes("new"), undefined, { timeout: 120_000 }).catch(() => undefined);
     check("who reads above stays there", (await page.evaluate(() => document.querySelector(".rows").scrollTop)) < 50 && (await page.textContent(".tailing button")).includes("1 new"), await page.textContent(".tailing"));
     await page.locator(".tailing button").click();
     check("and jumps to the end", await sees(1000));

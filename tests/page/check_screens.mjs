@@ -29,7 +29,7 @@ const SCREENS = {
 
 export async function screensCheck({ browser, server, check }) {
     // The index of the search is made in the background.
-    for (let tries = 0; tries < 50; tries += 1) {
+    for (let tries = 0; tries < 1_200; tries += 1) {
         const found = await server.call("/v1/search?q=rounding&limit=1");
         if (found.complete.is_complete) break;
         await new Promise((wake) => setTimeout(wake, 100));
@@ -64,7 +64,7 @@ export async function screensCheck({ browser, server, check }) {
     await show(page, "#/s/untouched");
     check("an empty session says what will come", (await page.textContent("main")).includes("Nothing was recorded yet"));
     await server.append("untouched", [{ type: "user.message", content: "The first event" }]);
-    const comes = await page.waitForFunction(() => document.querySelector(".rows")?.textContent.includes("The first event"), undefined, { timeout: 8000 }).then(() => true, () => false);
+    const comes = await page.waitForFunction(() => document.querySelector(".rows")?.textContent.includes("The first event"), undefined, { timeout: 120_000 }).then(() => true, () => false);
     check("and its first row appears by itself", comes, await page.textContent("main"));
     await show(page, "#/s/rain-report/e/8");
     check("an edit is shown as a diff", (await page.locator(".diff .plus").count()) === 2);

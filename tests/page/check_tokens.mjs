@@ -43,13 +43,13 @@ export async function tokensCheck({ browser, check }) {
     check("the store says what this token may not see", (await page.textContent("main")).includes("scope"), await page.textContent("main"));
 
     tokens("revoke", reader.id);
-    for (let tries = 0; tries < 100; tries += 1) {
+    for (let tries = 0; tries < 1_200; tries += 1) {
         if (await server.call("/v1/sessions", undefined, reader.token).then(() => false, () => true)) break;
         await new Promise((wake) => setTimeout(wake, 100));
     }
     await page.goto(`${server.url}/#/s/private/e/1`);
     await page.reload();
-    await page.waitForSelector("dialog.token", { timeout: 15_000 });
+    await page.waitForSelector("dialog.token", { timeout: 120_000 });
     check("a revoked token is asked for again", true);
     await give(writer.token);
     await settled(page);
