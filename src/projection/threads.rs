@@ -1,12 +1,14 @@
 //! Subagents of a session: who called them, what they did and when. It must not judge their work.
 
+use std::collections::VecDeque;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::body;
 use crate::{
     api::views::SubagentOut,
-    event::{Event, Position, kinds, text::one_line},
+    event::{Event, Position, kinds, push_bounded, text::one_line},
     traces::{ToolEvent, TracedCall},
 };
 
@@ -26,7 +28,7 @@ const NAMES_AGENT: &str = "agentId: ";
 #[derive(Clone, Debug, Default)]
 pub struct Threads {
     all: Vec<SubagentOut>,
-    calls: Vec<AgentCall>,
+    calls: VecDeque<AgentCall>,
     is_full: bool,
 }
 
@@ -85,9 +87,7 @@ impl Threads {
                 if let Some(one) = self.thread_at(call.thread(), event.position) {
                     one.failures += u64::from(answer.failed);
                 }
-                if self.calls.iter().any(|open| open.position == call.position) {
-                    self.link_result(call, &answer.text);
-                }
+                self.link_result(call, &answer.text);
             }
             None => drop(self.fold_other(event)),
         }
@@ -97,13 +97,12 @@ impl Threads {
         if let Some(one) = self.thread_at(call.thread(), event.position) {
             one.calls += 1;
         }
+        // Of another tool, the input is not parsed: it may be large.
+        let input = input.filter(|_| matches!(&*call.tool, "Task" | "Agent"));
         let input = input.and_then(|input| serde_json::from_str::<AgentInput>(input.get()).ok());
-        if let Some(input) = input.filter(|_| matches!(&*call.tool, "Task" | "Agent")) {
+        if let Some(input) = input {
             let short = |text: String, most| Some(one_line(&text, most));
-            if self.calls.len() >= CALLS_MAX {
-                self.calls.remove(0);
-            }
-            self.calls.push(AgentCall {
+            let started = AgentCall {
                 position: event.position,
                 thread: call.thread().map(str::to_owned),
                 kind: input
@@ -114,14 +113,15 @@ impl Threads {
                     .description
                     .or(input.prompt)
                     .and_then(|text| short(text, DESCRIPTION_CHARS_MAX)),
-            });
+            };
+            push_bounded(&mut self.calls, started, CALLS_MAX);
         }
     }
 
     /// Records the call that started a subagent, by the id in its result.
     fn link_result(&mut self, call: &TracedCall, text: &str) {
         let at = self.calls.iter().position(|open| open.position == call.position);
-        let started = at.map(|at| self.calls.remove(at));
+        let started = at.and_then(|at| self.calls.remove(at));
         let named = text.rfind(NAMES_AGENT).and_then(|at| text.get(at + NAMES_AGENT.len()..));
         let named = named.map(|rest| {
             let end = rest.find(|one: char| !one.is_alphanumeric() && !matches!(one, '-' | '_'));

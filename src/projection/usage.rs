@@ -103,8 +103,7 @@ impl ReportedRequest {
             Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
             other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
         };
-        let mut day = event.created_at.unwrap_or(event.processed_at).to_string();
-        day.truncate(DAY_CHARS);
+        let day = day_of(event.created_at.unwrap_or(event.processed_at));
         let (model, thread) = (name(report.model), name(report.session_thread_id));
         let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
         Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
@@ -205,6 +204,14 @@ impl ReportedUsage {
         self.least_since = None;
         Some(())
     }
+}
+
+/// Returns the day of a time in UTC, such as `2026-11-29`.
+#[must_use]
+pub fn day_of(at: Timestamp) -> String {
+    let mut day = at.to_string();
+    day.truncate(DAY_CHARS);
+    day
 }
 
 /// Adds rows to totals by a key, in the order of the first ones; beyond the longest list to

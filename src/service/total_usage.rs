@@ -11,15 +11,13 @@ use crate::{
     event::Timestamp,
     projection::{
         Facts,
-        usage::{UsageRow, add, add_shares},
+        usage::{UsageRow, add, add_shares, day_of},
     },
     store::SessionInfo,
 };
 
 /// Most sessions of one answer, those written to last.
 const SESSIONS_MAX: usize = 500;
-/// Characters of a day in RFC 3339.
-const DAY_CHARS: usize = 10;
 
 /// Requests that are asked for.
 #[derive(Clone, Debug, Default)]
@@ -62,10 +60,7 @@ impl Service {
                 return Err(ServiceError::invalid("by", problem));
             }
         };
-        let day = |at: Option<Timestamp>| {
-            at.map(|at| at.to_string().chars().take(DAY_CHARS).collect::<String>())
-        };
-        let [first, last] = selection.days.map(day);
+        let [first, last] = selection.days.map(|at| at.map(day_of));
         let workspace = selection.workspace.as_ref();
         let mut found = self.list_latest(caller, workspace, SESSIONS_MAX + 1).await?;
         let mut complete = found.len() <= SESSIONS_MAX;
