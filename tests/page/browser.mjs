@@ -20,13 +20,6 @@ export async function pageOf(browser, url, { width = 1280, height = 860, theme =
     page.faults = [];
     page.url0 = url;
     const fault = (what) => page.faults.push(what);
-    // A pause ends after what the page has to draw is drawn; PAGE_PACE makes pauses longer where other
-    // work has the processors.
-    const pause = page.waitForTimeout.bind(page);
-    page.waitForTimeout = async (ms) => {
-        await pause(ms * Number(process.env.PAGE_PACE ?? 1));
-        await page.evaluate(() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))));
-    };
     page.setDefaultTimeout(120_000);
     page.on("dialog", (dialog) => {
         fault(`dialog: ${dialog.message()}`);
@@ -39,6 +32,7 @@ export async function pageOf(browser, url, { width = 1280, height = 860, theme =
     });
     context.on("page", () => fault("another window"));
     await page.exposeFunction("reportViolation", (what) => fault(`policy: ${what}`));
+    await page.addInitScript(countWork);
     await page.addInitScript(() => {
         addEventListener("securitypolicyviolation", (event) => window.reportViolation(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
         // When the first row was drawn, from the beginning of the navigation.
@@ -51,15 +45,69 @@ export async function pageOf(browser, url, { width = 1280, height = 860, theme =
     return page;
 }
 
-/** Shows a place of the page and waits until nothing loads any more. */
+/** Counts in `window.work` what the page waits for: requests and their bodies, and short timers. A
+    stream of events is no work, since it never ends. */
+function countWork() {
+    window.work = 0;
+    const counted = async (made) => {
+        window.work += 1;
+        try {
+            return await made();
+        } finally {
+            window.work -= 1;
+        }
+    };
+    const { fetch, setTimeout, clearTimeout } = window;
+    const isStream = (init) => String(new Headers(init?.headers).get("Accept")).includes("event-stream");
+    window.fetch = (to, init) => (isStream(init) ? fetch(to, init) : counted(() => fetch(to, init)));
+    const { json } = Response.prototype;
+    Response.prototype.json = function () {
+        return counted(() => json.call(this));
+    };
+    const timers = new Map();
+    const over = (id) => {
+        const forget = timers.get(id);
+        timers.delete(id);
+        forget?.();
+    };
+    window.setTimeout = (act, ms = 0, ...more) => {
+        const id = setTimeout(() => {
+            try {
+                act(...more);
+            } finally {
+                over(id);
+            }
+        }, ms);
+        // A longer one is no answer to what a person did.
+        if (ms <= 1_000) {
+            window.work += 1;
+            timers.set(id, () => (window.work -= 1));
+        }
+        return id;
+    };
+    window.clearTimeout = (id) => {
+        clearTimeout(id);
+        over(id);
+    };
+    /** Returns after three frames in a row without work. */
+    window.workDone = async () => {
+        for (let calm = 0; calm < 3; calm += 1) {
+            await new Promise(requestAnimationFrame);
+            if (window.work > 0) calm = -1;
+        }
+    };
+}
+
+/** Shows a place of the page and waits until all of it is drawn. */
 export async function show(page, fragment) {
     await page.goto(`${page.url0}/${fragment}`);
     await settled(page);
 }
 
+/** Waits until the page has drawn everything it knows and asked for. */
 export async function settled(page) {
-    await page.waitForFunction(() => document.querySelector("main") !== null && document.querySelector(".loading") === null, undefined, { timeout: 120_000 });
-    await page.waitForTimeout(150);
+    await page.waitForFunction(() => document.querySelector("main, dialog.token") !== null);
+    await page.evaluate(() => window.workDone());
 }
 
 /** What axe finds on the page as it is. Its script comes by the debugger, which no policy stops. */

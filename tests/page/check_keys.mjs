@@ -5,7 +5,7 @@ export async function keysCheck({ browser, server, check }) {
     const page = await pageOf(browser, server.url);
     const press = async (...keys) => {
         for (const key of keys) await page.keyboard.press(key);
-        await page.waitForTimeout(120);
+        await settled(page);
     };
     const hash = () => page.evaluate(() => location.hash);
     await show(page, "#/");
@@ -27,20 +27,16 @@ export async function keysCheck({ browser, server, check }) {
     check("Escape closes it", (await page.locator(".detail").count()) === 0);
     await press("g");
     await press("]");
-    await page.waitForTimeout(300);
     check("] finds the first failure", (await hash()) === "#/s/rain-report/e/6", await hash());
     await press("]");
-    await page.waitForTimeout(300);
     const second = await hash();
     check("] finds the next failure", second !== "#/s/rain-report/e/6", second);
     await press("[");
-    await page.waitForTimeout(300);
     check("[ goes back to the one before", (await hash()) === "#/s/rain-report/e/6", await hash());
     const before = await page.locator(".row").count();
     await press("g", "b");
     check("b shows bookkeeping", await page.locator(".switch input").isChecked(), before);
     await press("b", "G");
-    await page.waitForTimeout(300);
     check("G goes to the end", (await hash()) === "#/s/rain-report/end" && (await page.locator("[data-position]").last().getAttribute("data-position")) !== null, await hash());
     const last = await page.locator("[data-position]").last().getAttribute("data-position");
     await press("k");

@@ -1,5 +1,5 @@
 // A session of 100 000 events: figures of its first rows and of jumps, and bounds of what is kept.
-import { pageOf, show } from "./browser.mjs";
+import { pageOf, settled, show } from "./browser.mjs";
 
 const NODES_MAX = 2000;
 
@@ -34,7 +34,7 @@ export async function largeCheck({ browser, server, check }) {
                 await new Promise(requestAnimationFrame);
             }
         }, position));
-        await page.waitForTimeout(250);
+        await settled(page);
         most = Math.max(most, await nodes());
     }
     console.log(`  jumps after ${jumps.map((ms) => ms.toFixed(0)).join(", ")} ms`);
@@ -51,7 +51,7 @@ export async function largeCheck({ browser, server, check }) {
         check(`rows are there at ${part} of the scroll bar`, there);
         const seen = await page.evaluate(() => Number(document.querySelector(".rows .row[data-position]")?.dataset.position));
         check(`they are of about that place (${part})`, Math.abs(seen / tail - part) < 0.06, seen);
-        await page.waitForTimeout(200);
+        await settled(page);
         most = Math.max(most, await nodes());
     }
     // By the wheel, a long way: no row is missing on it.
@@ -60,7 +60,7 @@ export async function largeCheck({ browser, server, check }) {
     for (let n = 0; n < 160; n += 1) {
         for (const one of await page.evaluate(() => [...document.querySelectorAll(".rows .row[data-position]")].map((row) => Number(row.dataset.position)))) met.add(one);
         await page.evaluate(() => (document.querySelector(".rows").scrollTop += 300));
-        await page.waitForTimeout(25);
+        await settled(page);
         // As a person does who waits for what is not there yet.
         await page.waitForFunction(() => {
             const bottom = document.querySelector(".rows").getBoundingClientRect().bottom;
@@ -88,7 +88,7 @@ export async function largeCheck({ browser, server, check }) {
     const before = await nodes();
     check("a huge result is shown in part", (await page.locator(".detail .more button").count()) > 0);
     await page.locator(".detail .more button").first().click();
-    await page.waitForTimeout(200);
+    await settled(page);
     check("and then further", before <= NODES_MAX && (await page.locator(".detail .more").first().textContent()).includes("of"));
 
     // Failures far apart.

@@ -1,6 +1,6 @@
 // An agent at work: its rows appear by themselves, and while the server is killed and started again
 // on the same directory nothing is missing and nothing comes twice.
-import { pageOf, show } from "./browser.mjs";
+import { pageOf, settled, show } from "./browser.mjs";
 import { Server } from "./server.mjs";
 
 const BEFORE = 40;
@@ -35,7 +35,7 @@ export async function liveCheck({ browser, check }) {
 
     // Every number once, in order, from the first row to the last.
     await page.evaluate(() => (document.querySelector(".rows").scrollTop = 0));
-    await page.waitForTimeout(200);
+    await settled(page);
     const order = [];
     const twice = [];
     for (let n = 0; n < 80; n += 1) {
@@ -48,7 +48,7 @@ export async function liveCheck({ browser, check }) {
             rows.scrollTop += 250;
             return rows.scrollTop === was;
         });
-        await page.waitForTimeout(40);
+        await settled(page);
         if (end) break;
     }
     const numbers = order.sort((a, b) => a[0] - b[0]).map(([, number]) => number);
@@ -57,7 +57,7 @@ export async function liveCheck({ browser, check }) {
 
     // A person who reads above is left there, and told.
     await page.keyboard.press("g");
-    await page.waitForTimeout(200);
+    await settled(page);
     await say(1000);
     await page.waitForFunction(() => document.querySelector(".tailing button")?.textContent.includes("new"), undefined, { timeout: 120_000 }).catch(() => undefined);
     check("who reads above stays there", (await page.evaluate(() => document.querySelector(".rows").scrollTop)) < 50 && (await page.textContent(".tailing button")).includes("1 new"), await page.textContent(".tailing"));

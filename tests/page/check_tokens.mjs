@@ -20,7 +20,7 @@ export async function tokensCheck({ browser, check }) {
     const give = async (token) => {
         await page.fill("dialog.token input", token);
         await page.keyboard.press("Enter");
-        await page.waitForTimeout(300);
+        await settled(page);
     };
     await page.goto(`${server.url}/#/s/private/e/1`);
     await page.waitForSelector("dialog.token");
@@ -36,7 +36,7 @@ export async function tokensCheck({ browser, check }) {
     const kept = await page.evaluate(() => ({ cookie: document.cookie, local: localStorage.length, address: location.href }));
     check("the token is in no cookie, no address, and for the tab only", kept.cookie === "" && kept.local === 0 && !kept.address.includes(reader.token), JSON.stringify(kept));
     await page.locator(".detail button", { hasText: "Mark important" }).click();
-    await page.waitForTimeout(400);
+    await settled(page);
     check("a token that is too narrow is said", (await page.textContent(".detail footer")).includes("Not marked"), await page.textContent(".detail footer"));
     await page.goto(`${server.url}/#/store`);
     await settled(page);
