@@ -11,7 +11,7 @@ import type { Compaction, Rows, Session, Strip } from "../types";
 import { useKeys } from "../use";
 import { useVirtual } from "../virtual";
 import { Lost } from "./detail";
-import { indexOf, type Item, items } from "./items";
+import { indexOf, isShown, type Item, items } from "./items";
 import { Folded, RowItem } from "./row";
 
 /** Pixels that a position takes before its row was ever drawn, and the most of a whole session. */
@@ -58,6 +58,7 @@ export function Conversation(props: Props) {
     const [seen, setSeen] = useState(session.tail);
     const following = useRef(false);
     const target = useRef<{ position: number; align: "start" | "center" | "end" } | undefined>(undefined);
+    const shows = useRef(0);
     const dropped = useDropped(props.compactions);
 
     const rows = run.rows();
@@ -78,6 +79,7 @@ export function Conversation(props: Props) {
     /** Shows a position: loads its page and scrolls there. */
     const show = useCallback(
         (position: number, align: "start" | "center" | "end" = "start") => {
+            shows.current += 1;
             target.current = { position, align };
             following.current = align === "end";
             setProblem(undefined);
@@ -86,33 +88,39 @@ export function Conversation(props: Props) {
         [run],
     );
 
+    /** Shows a position in its row, wherever that is: a result's call, a subagent's fold, bookkeeping. */
+    const reveal = async (position: number, open: boolean) => {
+        const mark = (at: number) => {
+            setCursor(at);
+            if (open) setOpened(new Set([at]));
+            show(at, "center");
+        };
+        mark(position);
+        const turn = shows.current;
+        await run.jump(position);
+        // Something else was shown since.
+        if (turn !== shows.current) return;
+        const row = run.row(position);
+        if (row === undefined) return setGone(position);
+        if (row.of === undefined && !isShown(row, props.bookkeeping)) props.toggleBookkeeping();
+        const { thread } = row;
+        if (thread !== undefined) setThreads((now) => new Set(now).add(thread));
+        mark(row.of ?? position);
+    };
+
     // The place of the link.
     useEffect(() => {
         const { at } = props;
         setGone(undefined);
-        if (typeof at !== "number") {
-            setCursor(undefined);
-            return at === "end" ? show(Math.max(0, run.tail - 1), "end") : show(0);
+        if (typeof at === "number" && at < run.tail) {
+            // `show` says what went wrong.
+            reveal(at, props.open).catch(() => undefined);
+            return;
         }
-        if (at >= run.tail) {
-            setGone(at);
-            return show(Math.max(0, run.tail - 1), "end");
-        }
-        setCursor(at);
-        if (props.open) setOpened(new Set([at]));
-        show(at, "center");
-        run.jump(at).then(() => {
-            const row = run.row(at);
-            if (row === undefined) setGone(at);
-            if (row?.of === undefined && row?.bookkeeping === true && !props.bookkeeping) {
-                props.toggleBookkeeping();
-                show(at, "center");
-            }
-            // A result is shown in the row of its call.
-            if (row?.of === undefined) return;
-            setCursor(row.of);
-            if (props.open) setOpened(new Set([row.of]));
-        }, () => undefined);
+        if (typeof at === "number") setGone(at);
+        setCursor(undefined);
+        if (at === undefined) show(0);
+        else show(Math.max(0, run.tail - 1), "end");
     }, [run, props.at, props.open]);
 
     // Scrolls to the target once its row is there, and keeps it there while heights become known.
@@ -208,9 +216,8 @@ export function Conversation(props: Props) {
             say(forward ? "No later failure." : "No earlier failure.");
             return;
         }
-        setCursor(found);
         settle(link(["s", session.id, "e", found]));
-        show(found, "center");
+        await reveal(found, false);
         say(`Failure at ${found}`);
     };
     const nextMessage = (forward: boolean) => {

@@ -16,7 +16,8 @@ export interface Choice {
     flat?: boolean;
 }
 
-function isShown(row: Row, bookkeeping: boolean): boolean {
+/** Whether a row has a line of its own. */
+export function isShown(row: Row, bookkeeping: boolean): boolean {
     if (bookkeeping) return true;
     return row.bookkeeping !== true && row.of === undefined && !(row.kind === "thinking" && row.line === "");
 }
