@@ -176,6 +176,19 @@ pub struct Owner {
     pub url: Option<String>,
     /// Settings that front ends must share with the owner, as `name=value` separated by blanks.
     pub config_digest: String,
+    /// Every setting that the process started with.
+    pub settings: Vec<EffectiveSetting>,
+}
+
+/// A setting as a process uses it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EffectiveSetting {
+    /// Name of the setting.
+    pub name: String,
+    /// Value as given; null if it is not set, without its text for a secret.
+    pub value: Option<String>,
+    /// Source of the value: `default`, a flag, a variable of the environment, or a file.
+    pub source: String,
 }
 
 /// A server, and the addresses of its interfaces.

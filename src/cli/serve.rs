@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     access::{Authenticator, Certificates, PerTenant},
-    api::admin::Owner,
+    api::admin::{EffectiveSetting, Owner},
     client::StartReport,
     env::{
         Env,
@@ -168,6 +168,14 @@ fn create_router(
         data_dir: config.data_dir.display().to_string(),
         url: network.url(),
         config_digest: config.config_digest(),
+        settings: config
+            .setting_values()
+            .map(|found| EffectiveSetting {
+                name: found.name.to_owned(),
+                value: found.display_value(),
+                source: found.source.clone(),
+            })
+            .collect(),
     };
     let owner = OwnerInfo { about, step_down: stop.clone() };
     let exporters = create_exporters();

@@ -6,6 +6,7 @@ import { keysCheck } from "./check_keys.mjs";
 import { largeCheck } from "./check_large.mjs";
 import { liveCheck } from "./check_live.mjs";
 import { screensCheck } from "./check_screens.mjs";
+import { statesCheck } from "./check_states.mjs";
 import { tokensCheck } from "./check_tokens.mjs";
 import { endAll, Server } from "./server.mjs";
 import { bigSession, exampleSession } from "./stores.mjs";
@@ -36,6 +37,7 @@ const CHECKS = [
     ["live", liveCheck, true],
     ["tokens", tokensCheck, true],
     ["damage", damageCheck, true],
+    ["states", statesCheck, true],
 ];
 try {
     await exampleSession(server);

@@ -28,7 +28,7 @@ export class Server {
         this.process.on("exit", () => running.delete(this.process));
         let said = "";
         for (const stream of [this.process.stdout, this.process.stderr]) stream.on("data", (data) => (said += data));
-        for (let tries = 0; tries < 1_200; tries += 1) {
+        for (let tries = 0; tries < 1_200 && this.process.exitCode === null; tries += 1) {
             const url = /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0];
             if (url !== undefined && (await fetch(`${url}/readyz`).then((one) => one.ok, () => false))) {
                 this.url = url;

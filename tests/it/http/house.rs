@@ -107,6 +107,7 @@ impl House {
                     data_dir: "/somewhere".to_owned(),
                     url: None,
                     config_digest: "abc".to_owned(),
+                    settings: Vec::new(),
                 },
                 step_down: step_down.clone(),
             },

@@ -28,10 +28,6 @@ function explain(error: Refusal): { problem: string; action: string } {
     switch (error.code) {
         case "session_not_found":
             return { problem: upper(error.message), action: "It was deleted, or the link is of another store. `sessionlog restore` brings a deleted session back during its grace period." };
-        case "session_deleted":
-            return { problem: upper(error.message), action: "`sessionlog restore SESSION` brings it back during its grace period; afterwards it is gone." };
-        case "session_expired":
-            return { problem: upper(error.message), action: "It was idle for longer than its retention. `sessionlog restore SESSION` brings it back." };
         case "session_damaged":
             return { problem: upper(error.message), action: "`sessionlog verify` says what is lost; `sessionlog repair` continues without it." };
         case "forbidden":

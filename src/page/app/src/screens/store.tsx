@@ -94,18 +94,31 @@ export function Store() {
             )}
             <section>
                 <h2>Settings</h2>
-                {owner.value !== undefined && (
-                    <dl class="pairs mono">
-                        {owner.value.config_digest.split(" ").filter((pair) => pair.includes("=")).map((pair) => {
-                            const [name = "", value = ""] = pair.split(/=(.*)/s);
-                            return <div><dt>{name}</dt><dd>{value === "" ? "not set" : value}</dd></div>;
-                        })}
-                    </dl>
-                )}
-                <p class="quiet"><code>sessionlog config</code> prints every setting with its value, where it comes from and what it does.</p>
+                {owner.value !== undefined && <Settings of={owner.value.settings} />}
+                <p class="quiet"><code>sessionlog config</code> says what each of them does.</p>
             </section>
             {metrics.value !== undefined && <details><summary>Metrics</summary><pre class="box" tabindex={0}>{metrics.value.slice(0, 60_000)}</pre></details>}
         </main>
+    );
+}
+
+/** Settings with their sources: those that somebody set are open. */
+function Settings({ of }: { of: Owner["settings"] }) {
+    const table = (rows: Owner["settings"]) => (
+        <div class="scroll-x" tabindex={0}>
+            <table>
+                <thead><tr><th scope="col">Setting</th><th scope="col">Value</th><th scope="col">From</th></tr></thead>
+                <tbody>{rows.map((row) => <tr><th scope="row" class="mono">{row.name}</th><td class="mono">{row.value === null ? "not set" : <Line text={row.value} />}</td><td><Line text={row.source} /></td></tr>)}</tbody>
+            </table>
+        </div>
+    );
+    const set = of.filter((row) => row.source !== "default");
+    const others = of.filter((row) => row.source === "default");
+    return (
+        <>
+            {set.length === 0 ? <Empty>Nothing was set: every setting has its default.</Empty> : table(set)}
+            {others.length > 0 && <details><summary>{plural(others.length, "setting")} with their defaults</summary>{table(others)}</details>}
+        </>
     );
 }
 
