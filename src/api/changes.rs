@@ -44,7 +44,8 @@ pub struct SessionChanges {
     pub workspace: Option<String>,
     /// Time of the session's last write, RFC 3339.
     pub updated_at: String,
-    /// Changes of the file in this session, in log order.
+    /// Changes of the file in this session, in log order; those that a fork inherits are listed at
+    /// its parent alone, if that is in the answer's reach.
     pub changes: Vec<FileChange>,
 }
 

@@ -3,7 +3,7 @@
 //! names is not shown.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     path::{Path, PathBuf},
 };
 
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
     env::files,
-    event::{Position, Range, Timestamp, limits, push_bounded},
+    event::{Position, Range, SessionId, Timestamp, limits, push_bounded},
     projection::{Edit, Edits},
     store::{Criterion, FillDirection, Listing, ReadRequest, SessionInfo},
 };
@@ -68,6 +68,8 @@ impl Service {
         let _memory =
             self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
         let mut slot = Some(self.compute.acquire(tenant).await?);
+        let listed_ids: HashSet<SessionId> =
+            listed.sessions.iter().map(|info| info.key.session.clone()).collect();
         let mut left = limit;
         for info in listed.sessions {
             if left == 0 {
@@ -75,7 +77,11 @@ impl Service {
                 break;
             }
             let turn = self.compute.yield_or_acquire(tenant, slot.take()).await?;
-            let changes = match self.read_changes(turn, &info, &files, left).await {
+            // The changes that a fork inherits are its parent's, where that is listed too.
+            let parent = info.forked_from.as_ref();
+            let parent = parent.filter(|parent| listed_ids.contains(&parent.session));
+            let own = parent.map_or(Position::ZERO, |parent| parent.at);
+            let changes = match self.read_changes(turn, &info, own, &files, left).await {
                 Ok((turn, changes, is_complete)) => {
                     slot = Some(turn);
                     answer.complete &= is_complete;
@@ -102,12 +108,13 @@ impl Service {
         Ok(answer)
     }
 
-    /// Returns the latest `limit` changes of a file in one session; false if there are more, or if
-    /// events are lost.
+    /// Returns the latest `limit` changes of a file in one session from `own` on; false if there are
+    /// more, or if events are lost.
     async fn read_changes(
         &self,
         mut slot: ComputeSlot,
         info: &SessionInfo,
+        own: Position,
         files: &[PathBuf],
         limit: usize,
     ) -> ServiceResult<(ComputeSlot, Vec<FileChange>, bool)> {
@@ -131,7 +138,8 @@ impl Service {
             let (files, workspace) = (files.to_vec(), info.workspace.clone());
             let add = move || {
                 for event in &slice.events {
-                    for edit in fold.fold(event) {
+                    let edits = fold.fold(event).into_iter();
+                    for edit in edits.filter(|edit| edit.position >= own) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
                         if files.contains(&files::remove_dots(&Path::new(root).join(&*edit.path))) {
                             let at = event.created_at.unwrap_or(event.processed_at);

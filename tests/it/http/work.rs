@@ -508,9 +508,21 @@ async fn file_changes_are_listed_with_the_preceding_user_request() {
             let refused = house.get(&format!("/v1/file-changes?{wrong}")).await;
             assert_eq!(refused.code(), "invalid_request", "{wrong}");
         }
+        let forked = json!({"at": 3, "id": "fork"});
+        assert_eq!(house.post("/v1/sessions/early/fork", &forked).await.status, 201);
+        let more = json!({"events": edit("5", "/w/a.rs")});
+        assert_eq!(house.post("/v1/sessions/fork/events", &more).await.status, 200);
+        let found = house.get("/v1/file-changes?file=/w/a.rs").await.json();
+        let fork = found["data"].as_array().unwrap().iter().find(|one| one["session"] == "fork");
+        let changes = fork.unwrap()["changes"].as_array().unwrap();
+        assert_eq!((changes.len(), &changes[0]["position"]), (1, &json!(4)), "{found}");
+        assert_eq!(changes[0]["asked"]["text"], "Ask early", "{found}");
+        assert_eq!(house.call("DELETE", "/v1/sessions/early", &[], None).await.status, 200);
+        let found = house.get("/v1/file-changes?file=/w/a.rs").await.json();
+        assert_eq!(found["data"][0]["changes"].as_array().unwrap().len(), 2, "{found}");
         let tool = json!({"file": "/w/a.rs"});
         let tool = house.post("/v1/tools/find_file_changes", &tool).await.json();
-        assert_eq!(tool["data"][1]["changes"][0]["asked"]["text"], "Ask early", "{tool}");
+        assert_eq!(tool["data"][0]["changes"][0]["asked"]["text"], "Ask early", "{tool}");
     })
     .await;
 }
