@@ -8,6 +8,7 @@ import { hunks } from "./diff";
 import { bytes, count, plural } from "./format";
 import { link } from "./route";
 import { Line, Long, PIECE, Plain } from "./text";
+import type { Session as Listed } from "./types";
 
 /** What went wrong, and what to do. */
 export function Problem({ error, what, again }: { error: Refusal; what: string; again?: () => void }) {
@@ -52,6 +53,29 @@ export function Session({ id, title, at }: { id: string; title?: string | null |
 
 export function Position({ session, at }: { session: string; at: number }) {
     return <a class="position" href={link(["s", session, "e", at])}>@{at}</a>;
+}
+
+/** The files that a session changed, each with why. */
+export function Files({ session, of }: { session: Pick<Listed, "id" | "workspace">; of: string[] | null | undefined }) {
+    if (of == null || of.length === 0) return null;
+    return (
+        <details class="files">
+            <summary>{plural(of.length, "changed file")}</summary>
+            <ul>
+                {of.map((file) => {
+                    const name = file.replace(/ (@\d+|\(\d+ times.*\)).*$/, "");
+                    const at = /@(\d+)/.exec(file)?.[1];
+                    const full = name.startsWith("/") ? name : session.workspace == null ? undefined : `${session.workspace.replace(/\/$/, "")}/${name}`;
+                    return (
+                        <li>
+                            {full === undefined ? <span class="mono"><Line text={name} /></span> : <a class="mono" href={link(["why"], { path: full, workspace: session.workspace ?? undefined })} title="Why this file changed"><Line text={name} /></a>}{" "}
+                            {at !== undefined && <a class="position" href={link(["s", session.id, "e", at])}>last @{at}</a>}
+                        </li>
+                    );
+                })}
+            </ul>
+        </details>
+    );
 }
 
 /** Output in a box: its length, its first part, and a way to the rest. */

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, type Refusal } from "../api";
 import { bytes, count, day, moment, plural, short, time, took } from "../format";
-import { Ask, Do, Empty, Loading, Problem } from "../parts";
+import { Ask, Do, Empty, Files, Loading, Problem } from "../parts";
 import { link, type Route } from "../route";
 import { readEarly, scan } from "../rows";
 import { Line } from "../text";
@@ -65,7 +65,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
             <header class="session-head">
                 <h1><Line text={session.title ?? session.id} /></h1>
                 <Facts session={session} tail={tail} usage={usage.value} />
-                <Files session={session} overview={overview.value} />
+                <Files session={session} of={overview.value?.files} />
                 <nav class="tabs" aria-label="Views of the session">
                     {TABS.map(([name, label]) => <a href={link(["s", session.id, ...(name === "" ? [] : [name])])} aria-current={part === name ? "page" : undefined}>{label}</a>)}
                     {part === "" && (
@@ -124,30 +124,6 @@ function Facts({ session, tail, usage }: { session: Session; tail: number; usage
 }
 
 const percent = (part: number, whole: number) => `${whole === 0 ? 0 : Math.round((part / whole) * 100)}\u202f%`;
-
-/** The files that the session changed, each with why. */
-function Files({ session, overview }: { session: Session; overview: Overview | undefined }) {
-    const files = overview?.files ?? [];
-    if (files.length === 0) return null;
-    return (
-        <details class="files">
-            <summary>{plural(files.length, "changed file")}</summary>
-            <ul>
-                {files.map((file) => {
-                    const name = file.replace(/ (@\d+|\(\d+ times.*\)).*$/, "");
-                    const at = /@(\d+)/.exec(file)?.[1];
-                    const full = name.startsWith("/") ? name : session.workspace == null ? undefined : `${session.workspace.replace(/\/$/, "")}/${name}`;
-                    return (
-                        <li>
-                            {full === undefined ? <span class="mono"><Line text={name} /></span> : <a class="mono" href={link(["why"], { path: full, workspace: session.workspace ?? undefined })} title="Why this file changed"><Line text={name} /></a>}{" "}
-                            {at !== undefined && <a class="position" href={link(["s", session.id, "e", at])}>last @{at}</a>}
-                        </li>
-                    );
-                })}
-            </ul>
-        </details>
-    );
-}
 
 function Find({ session, q }: { session: string; q: string }) {
     const submit = (event: SubmitEvent) => {

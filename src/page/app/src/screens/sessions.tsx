@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, path, queue } from "../api";
 import { count, moment, place, plural, short, when } from "../format";
-import { Empty, Loading, Problem } from "../parts";
+import { Empty, Files, Loading, Problem } from "../parts";
 import { go, link, type Route, settle } from "../route";
 import { Line } from "../text";
 import type { Bucket, History, Overview, Session, SessionList, Strip, UsageRow } from "../types";
@@ -33,7 +33,7 @@ export function states(session: Session, isUnfinished: boolean): string[] {
     ];
 }
 
-interface More { strip?: Strip | undefined; files?: number | undefined }
+interface More { strip?: Strip | undefined; files?: string[] | null | undefined }
 const known = new Map<string, More>();
 const few = queue(3);
 
@@ -53,7 +53,7 @@ function useMore(session: Session, seen: boolean): More {
             const strip = await get<Strip>(`${base}/views/strip`, { buckets: 48 }).catch(none);
             if (wanted) set({ strip });
             const overview = await get<Overview>(`${base}/views/index`).catch(none);
-            const read = { strip, files: overview?.files?.length };
+            const read = { strip, files: overview?.files };
             if (known.size > 500) known.clear();
             known.set(key, read);
             if (wanted) set(read);
@@ -205,15 +205,15 @@ function One({ session, isUnfinished, usage, isCurrent }: { session: Session; is
         <li ref={item} class={isCurrent ? "is-current" : undefined}>
             <a class="session-link" href={link(["s", session.id])}><Line text={session.title ?? session.id} /></a>
             <Spark strip={more.strip} />
-            <span class="session-facts">
+            <div class="session-facts">
                 {states(session, isUnfinished).map((name) => <><span class={`state ${name}`}>{name}</span> </>)}
                 <span title={moment(session.updated_at)}>{when(session.updated_at)}</span>
                 {agent(session) !== "" && <span><Line text={agent(session)} /></span>}
                 <span>{calls === undefined ? plural(session.tail, "event") : plural(calls, "call")}{failed > 0 && <>, <span class="outcome failed">{count(failed)} failed</span></>}</span>
-                {more.files !== undefined && more.files > 0 && <span>{plural(more.files, "file")}</span>}
                 {tokens !== undefined && tokens > 0 && <span>{short(tokens)} tokens</span>}
                 {usage?.cost_usd !== undefined && <span>{usage.cost_usd.toFixed(2)} USD</span>}
-            </span>
+                <Files session={session} of={more.files} />
+            </div>
         </li>
     );
 }
