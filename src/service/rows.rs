@@ -141,11 +141,6 @@ struct PageFold {
 }
 
 impl PageFold {
-    /// Folds an event before the page.
-    fn fold_before(&mut self, events: &[Event]) {
-        events.iter().for_each(|event| self.pairs.fold(event));
-    }
-
     /// Folds the next events of the range, until the page is full.
     fn fold(&mut self, events: Vec<Event>) {
         for event in events {
@@ -227,7 +222,7 @@ impl Service {
         let tenant = &key.scope.tenant;
         let _memory = self.reserve_memory(tenant, HELD_FOR_A_BYTE * PAGE_BYTES).await?;
         let slice_events = if selection.is_everything() { limit } else { SLICE_EVENTS };
-        let mut fold = PageFold {
+        let fold = PageFold {
             pairs,
             selection,
             selected: Vec::new(),
@@ -237,9 +232,12 @@ impl Service {
             limit,
             stop: None,
         };
-        let mut slot = self.compute.acquire(tenant).await?;
+        let slot = self.compute.acquire(tenant).await?;
+        // The calls of the page's first results are before it.
         let before = Range::new(range.from.minus(PAIR_REACH), range.from);
-        (slot, fold) = self.fold_before(key, before, slot, fold).await?;
+        let page = (slot, fold);
+        let (mut slot, mut fold) =
+            self.fold_beside(key, before, SLICE_EVENTS, page, |_| true).await?;
         let (mut next, mut gaps) = (range.from, Vec::new());
         while next < range.to && fold.stop.is_none() && fold.selected.len() < limit {
             let slice = self.read_slice(key, Range::new(next, range.to), slice_events).await?;
@@ -258,52 +256,33 @@ impl Service {
             slot = slot.yield_if_due().await?;
         }
         // A page that is full at the last event of a slice ends behind it.
-        (slot, fold) = self.fold_behind(key, Range::new(next, tail), slot, fold).await?;
+        let last = fold.selected.last().map_or(Position::ZERO, |event| event.position);
+        let behind = Range::new(next, tail.min(last.plus(PAIR_REACH)).max(next));
+        let awaits_result = |fold: &PageFold| fold.pairs.awaits_result(&fold.positions);
+        (slot, fold) =
+            self.fold_beside(key, behind, AHEAD_EVENTS, (slot, fold), awaits_result).await?;
         let (_, rows) = slot.run(move || fold.rows(&dropped)).await?;
         Ok(ScannedRows { rows, next, gaps })
     }
 
-    /// Folds the events before a page, among which are the calls of its first results.
-    async fn fold_before(
+    /// Folds the events of a range beside a page, for its pairs of calls and results, while the
+    /// page wants more of them.
+    async fn fold_beside(
         &self,
         key: &SessionKey,
         mut range: Range,
-        mut slot: ComputeSlot,
-        mut fold: PageFold,
+        slice_events: usize,
+        (mut slot, mut fold): (ComputeSlot, PageFold),
+        wants_more: impl Fn(&PageFold) -> bool,
     ) -> ServiceResult<(ComputeSlot, PageFold)> {
-        while !range.is_empty() {
-            let slice = self.read_slice(key, range, SLICE_EVENTS).await?;
+        while range.from < range.to && wants_more(&fold) {
+            let slice = self.read_slice(key, range, slice_events).await?;
             if slice.covered.is_empty() {
                 break;
             }
             range.from = slice.covered.to;
             let add = move || {
-                fold.fold_before(&slice.events);
-                fold
-            };
-            (slot, fold) = slot.run(add).await?;
-        }
-        Ok((slot, fold))
-    }
-
-    /// Folds the events behind a page until its calls have their results.
-    async fn fold_behind(
-        &self,
-        key: &SessionKey,
-        mut range: Range,
-        mut slot: ComputeSlot,
-        mut fold: PageFold,
-    ) -> ServiceResult<(ComputeSlot, PageFold)> {
-        let last = fold.selected.last().map_or(Position::ZERO, |event| event.position);
-        range.to = range.to.min(last.plus(PAIR_REACH));
-        while range.from < range.to && fold.pairs.awaits_result(&fold.positions) {
-            let slice = self.read_slice(key, range, AHEAD_EVENTS).await?;
-            if slice.covered.is_empty() {
-                break;
-            }
-            range.from = slice.covered.to;
-            let add = move || {
-                fold.fold_before(&slice.events);
+                slice.events.iter().for_each(|event| fold.pairs.fold(event));
                 fold
             };
             (slot, fold) = slot.run(add).await?;
