@@ -66,6 +66,13 @@ pub struct UsageRow {
     pub totals: TokenTotals,
 }
 
+impl UsageRow {
+    /// Returns true if both count the requests of one day, model and thread.
+    pub(crate) fn has_key_of(&self, other: &Self) -> bool {
+        self.day == other.day && self.model == other.model && self.thread == other.thread
+    }
+}
+
 /// Report of one request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReportedRequest {
@@ -180,9 +187,7 @@ impl ReportedUsage {
 
     fn add_row(&mut self, mut row: UsageRow) {
         let is_known = |rows: &[UsageRow], wanted: &UsageRow| {
-            rows.iter().rposition(|one| {
-                one.day == wanted.day && one.model == wanted.model && one.thread == wanted.thread
-            })
+            rows.iter().rposition(|one| one.has_key_of(wanted))
         };
         let mut at = is_known(&self.rows, &row);
         if at.is_none() && self.rows.len() + 1 >= ROWS_MAX {

@@ -111,10 +111,7 @@ impl Service {
         if let Some(fork) = info.forked_from.as_ref().filter(|_| !own.is_empty()) {
             let inherited = self.view_facts_at(&info.key, fork.at, rows).await?;
             for row in &inherited {
-                let same = own.iter_mut().find(|one| {
-                    one.day == row.day && one.model == row.model && one.thread == row.thread
-                });
-                if let Some(same) = same {
+                if let Some(same) = own.iter_mut().find(|one| one.has_key_of(row)) {
                     subtract(&mut same.totals, &row.totals);
                 }
             }
