@@ -72,11 +72,20 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
             false => memory.session = Some(parse_session_id(&text).map_err(CliError::Usage)?),
         }
     }
-    match verb {
-        Verb::Sessions(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
-        Verb::History(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
-        Verb::Usage(verb) => verb.workspace = verb.workspace.take().or(verb.of.take()),
-        _ => {}
+    let choice = match verb {
+        Verb::Sessions(verb) => Some(&mut verb.choice),
+        Verb::History(verb) => Some(&mut verb.choice),
+        Verb::Usage(verb) => Some(&mut verb.choice),
+        _ => None,
+    };
+    if let Some(choice) = choice {
+        choice.workspace = choice.workspace.take().or(choice.of.take());
+        match &mut choice.workspace {
+            Some(text) => *text = resolve_workspace(text, environment),
+            None if !choice.all => choice.here = current_workspace(environment),
+            None => {}
+        }
+        return Ok(());
     }
     if let Verb::Workspace(WorkspaceArgs { verb: WorkspaceVerb::Move(verb) }) = verb {
         let to = resolve_workspace(&verb.to, environment);
@@ -94,9 +103,6 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
         Verb::Handoff(verb) => verb.workspace_mut(),
         Verb::Memory(verb) => &mut verb.workspace,
         Verb::Search(verb) => &mut verb.workspace,
-        Verb::History(verb) => &mut verb.workspace,
-        Verb::Usage(verb) => &mut verb.workspace,
-        Verb::Sessions(verb) => &mut verb.workspace,
         Verb::Erase(verb) => &mut verb.notebook,
         _ => return Ok(()),
     };
@@ -107,18 +113,6 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
             *place = Some(current_workspace(environment).ok_or_else(|| CliError::usage(missing))?);
         }
         None => {}
-    }
-    match verb {
-        Verb::Sessions(verb) if verb.workspace.is_none() && !verb.all => {
-            verb.here = current_workspace(environment);
-        }
-        Verb::History(verb) if verb.workspace.is_none() && !verb.all => {
-            verb.here = current_workspace(environment);
-        }
-        Verb::Usage(verb) if verb.workspace.is_none() && !verb.all => {
-            verb.here = current_workspace(environment);
-        }
-        _ => {}
     }
     Ok(())
 }

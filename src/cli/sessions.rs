@@ -48,7 +48,7 @@ pub(super) async fn list(
     let query = sessions::ListQuery {
         order: Some(args::name_of(wanted.order)),
         sort: Some("updated".to_owned()),
-        workspace: wanted.workspace,
+        workspace: wanted.choice.workspace.clone(),
         metadata: of_client.into_iter().chain(tags).collect(),
         include_archived: wanted.archived,
         statuses: wanted.state,
@@ -56,10 +56,7 @@ pub(super) async fn list(
         created_lt: wanted.until.as_deref().map(resolve_instant).transpose()?,
         ..sessions::ListQuery::default()
     };
-    let here = match wanted.here {
-        Some(here) if has_sessions(client, &here).await? => Some(here),
-        _ => None,
-    };
+    let here = find_here(client, &wanted.choice).await?;
     let (all, elsewhere) = fetch_pages(client, query.clone(), here.as_ref(), left).await?;
     if screen.json {
         return Ok(screen.print_typed(&all)?);
@@ -132,13 +129,19 @@ pub(super) async fn for_each_session(client: &Client, mut each: impl FnMut(Sessi
     }
 }
 
-pub(super) async fn has_sessions(client: &Client, workspace: &str) -> Outcome<bool> {
+/// Returns the workspace of the working directory, if no other was chosen and it has sessions.
+pub(super) async fn find_here(
+    client: &Client,
+    choice: &args::WorkspaceChoice,
+) -> Outcome<Option<String>> {
+    let Some(here) = choice.here.clone() else { return Ok(None) };
     let query = sessions::ListQuery {
-        workspace: Some(workspace.to_owned()),
+        workspace: Some(here.clone()),
         limit: Some(1),
         ..sessions::ListQuery::default()
     };
-    Ok(!client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?.data.is_empty())
+    let found = client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?;
+    Ok(Some(here).filter(|_| !found.data.is_empty()))
 }
 
 /// Lists expired and deleted sessions.

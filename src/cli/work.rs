@@ -14,7 +14,7 @@ use super::{
     failure::{CliError, Outcome},
     readable::{self, LineBuffer},
     screen::{Screen, Tone, escaped, format_instant, one_line, with_noun},
-    sessions::has_sessions,
+    sessions::find_here,
     times::resolve_instant,
 };
 use crate::{
@@ -277,10 +277,7 @@ pub(super) async fn show_history(
     screen: &mut Screen,
 ) -> Outcome {
     let limit = wanted.limit.map(to_usize);
-    let workspace = match wanted.here {
-        Some(here) if has_sessions(client, &here).await? => Some(here),
-        _ => wanted.workspace,
-    };
+    let workspace = find_here(client, &wanted.choice).await?.or(wanted.choice.workspace);
     let query = HistoryQuery { workspace, limit };
     let answer = client.call::<GetHistory>(&NoParams {}, &query, &()).await?;
     let told = to_json_tree(&answer)?;
@@ -294,10 +291,7 @@ pub(super) async fn show_usage(
     wanted: args::UsageArgs,
     screen: &mut Screen,
 ) -> Outcome {
-    let workspace = match wanted.here {
-        Some(here) if has_sessions(client, &here).await? => Some(here),
-        _ => wanted.workspace,
-    };
+    let workspace = find_here(client, &wanted.choice).await?.or(wanted.choice.workspace);
     let instant = |text: Option<String>| text.as_deref().map(resolve_instant).transpose();
     let (since, until) = (instant(wanted.since)?, instant(wanted.until)?);
     let query = UsageQuery { by: wanted.by, since, until, workspace };

@@ -35,7 +35,7 @@ pub(super) use self::{
     search::SearchArgs,
     sessions::{
         DeleteArgs, EraseArgs, HoldArgs, RenameArgs, RetentionArgs, SessionArgs, SessionsArgs,
-        ShowArgs, TagArgs, WhyArgs,
+        ShowArgs, TagArgs, WhyArgs, WorkspaceChoice,
     },
     stores::{
         AuditArgs, BackupArgs, BackupVerb, InspectArgs, KeysArgs, KeysVerb, MigrateArgs,

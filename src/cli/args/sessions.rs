@@ -23,6 +23,24 @@ pub(crate) struct WhyArgs {
     pub(crate) file: PathBuf,
 }
 
+/// Workspace whose sessions a verb reads.
+#[derive(Debug, Args)]
+pub(crate) struct WorkspaceChoice {
+    /// Only sessions of this workspace: a directory in it, or its name
+    /// [default: that of the working directory, if it has sessions]
+    #[arg(value_name = "W")]
+    pub(crate) of: Option<String>,
+    /// The same as the argument W
+    #[arg(long, value_name = "W", conflicts_with = "of")]
+    pub(crate) workspace: Option<String>,
+    /// Sessions of every workspace
+    #[arg(long, conflicts_with_all = ["workspace", "of"])]
+    pub(crate) all: bool,
+    /// Workspace of the working directory, if no other is given
+    #[arg(skip)]
+    pub(crate) here: Option<String>,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,18 +53,8 @@ pub(crate) struct SessionsArgs {
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// Only sessions of this workspace: a directory in it, or its name
-    #[arg(value_name = "W")]
-    pub(crate) of: Option<String>,
-    /// The same as the argument W
-    #[arg(long, value_name = "W", conflicts_with = "of")]
-    pub(crate) workspace: Option<String>,
-    /// Sessions of every workspace, not only of the current one
-    #[arg(long, conflicts_with_all = ["workspace", "of"])]
-    pub(crate) all: bool,
-    /// Workspace of the working directory, if no other is given
-    #[arg(skip)]
-    pub(crate) here: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: WorkspaceChoice,
     /// Only sessions of this client, such as claude-code or codex
     #[arg(long, value_name = "NAME")]
     pub(crate) client: Option<String>,

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::{
     super::{common::parse_session_id, complete::id_completer},
+    WorkspaceChoice,
     values::parse_point,
 };
 use crate::event::SessionId;
@@ -121,19 +122,8 @@ Examples:
 
 Only what a harness reports is counted; a cost is shown where it reports one.")]
 pub(crate) struct UsageArgs {
-    /// Only sessions of this workspace: a directory in it, or its name
-    /// [default: that of the working directory, if it has sessions]
-    #[arg(value_name = "W")]
-    pub(crate) of: Option<String>,
-    /// The same as the argument W
-    #[arg(long, value_name = "W", conflicts_with = "of")]
-    pub(crate) workspace: Option<String>,
-    /// Sessions of every workspace
-    #[arg(long, conflicts_with_all = ["workspace", "of"])]
-    pub(crate) all: bool,
-    /// Workspace of the working directory, if no other is given
-    #[arg(skip)]
-    pub(crate) here: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: WorkspaceChoice,
     /// Key of the rows
     #[arg(long, value_name = "KEY", value_parser = ["day", "model", "session", "workspace"])]
     pub(crate) by: Option<String>,
@@ -147,19 +137,8 @@ pub(crate) struct UsageArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HistoryArgs {
-    /// Only sessions of this workspace: a directory in it, or its name
-    /// [default: that of the working directory, if it has sessions]
-    #[arg(value_name = "W")]
-    pub(crate) of: Option<String>,
-    /// The same as the argument W
-    #[arg(long, value_name = "W", conflicts_with = "of")]
-    pub(crate) workspace: Option<String>,
-    /// Sessions of every workspace
-    #[arg(long, conflicts_with_all = ["workspace", "of"])]
-    pub(crate) all: bool,
-    /// Workspace of the working directory, if no other is given
-    #[arg(skip)]
-    pub(crate) here: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: WorkspaceChoice,
     /// Maximum number of sessions
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     pub(crate) limit: Option<u64>,
