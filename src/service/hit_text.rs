@@ -1,12 +1,15 @@
 //! Text shown for a found event: its text, a record by its members, or a tool call as `$ command ->
 //! outcome`; output is preceded by its call. It must not rank, nor read a store.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::{
     event::{Event, kinds, text::one_line},
     projection::body,
     search::{EventText, PassageSnippet, Query, extract_snippet},
+    traces::subagent_report,
 };
 
 /// Maximum characters of a call, and of its outcome.
@@ -46,7 +49,8 @@ pub(super) fn format_match(
             |other: &&Event| kinds::is_call(other.kind.as_str()) && call_id(other) == answered;
         let call =
             answered.as_ref().and_then(|_| events.iter().rev().find(is_it)).and_then(format_call);
-        let found = extract_snippet(query, piece, bytes_max);
+        let piece = subagent_report(piece).unwrap_or(Cow::Borrowed(piece));
+        let found = extract_snippet(query, &piece, bytes_max);
         return match call {
             Some(call) => prepend(&format!("{call}{ARROW}"), found),
             None => found,
@@ -64,7 +68,10 @@ pub(super) fn format_match(
     let whole = extract_snippet(query, &call, bytes_max);
     let mut found = match whole.marks.is_empty() {
         false => whole,
-        true => prepend(&format!("{call}: "), extract_snippet(query, piece, bytes_max)),
+        true => {
+            let rest = skip_head(event, piece);
+            prepend(&format!("{call}: "), extract_snippet(query, rest, bytes_max))
+        }
     };
     found.text.push_str(&outcome);
     found
@@ -133,11 +140,33 @@ fn prepend(head: &str, mut found: PassageSnippet) -> PassageSnippet {
 /// Formats a call in one line: `$ command`, or the tool and its subject.
 fn format_call(event: &Event) -> Option<String> {
     let body: Value = body::read_tree(&event.body)?;
-    let input = body.get("input");
-    let member = |name: &str| input.and_then(|input| input.get(name));
-    let command = match member("command").or_else(|| member("cmd")) {
-        Some(Value::String(line)) => Some(line.clone()),
-        Some(Value::Array(words)) => {
+    let line = match command(&body) {
+        Some(line) => format!("$ {line}"),
+        None => format!("{} {}", tool_name(&body)?, subject(&body).unwrap_or_default()),
+    };
+    Some(one_line(&line, CALL_CHARS))
+}
+
+/// Returns a piece of a call's text without the tool and the subject at its beginning.
+fn skip_head<'a>(call: &Event, piece: &'a str) -> &'a str {
+    let Some(body) = body::read_tree::<Value>(&call.body) else { return piece };
+    let command = command(&body);
+    let head = [tool_name(&body), command.as_deref().or_else(|| subject(&body))];
+    head.into_iter().flatten().fold(piece, |rest, part| {
+        rest.strip_prefix(part).and_then(|rest| rest.strip_prefix('\n')).unwrap_or(rest)
+    })
+}
+
+fn tool_name(body: &Value) -> Option<&str> {
+    body.get("name")?.as_str()
+}
+
+/// Returns the command of a call's input, or that of a shell's arguments.
+fn command(body: &Value) -> Option<String> {
+    let input = body.get("input")?;
+    match input.get("command").or_else(|| input.get("cmd"))? {
+        Value::String(line) => Some(line.clone()),
+        Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             match words.as_slice() {
                 [_, "-c" | "-lc", line] => Some((*line).to_owned()),
@@ -145,20 +174,20 @@ fn format_call(event: &Event) -> Option<String> {
             }
         }
         _ => None,
-    };
-    let line = command.map(|line| format!("$ {line}")).or_else(|| {
-        let name = body.get("name").and_then(Value::as_str)?;
-        let subject = SUBJECTS.iter().find_map(|name| member(name)?.as_str());
-        let subject = subject.or_else(|| input?.as_str());
-        Some(format!("{name} {}", subject.unwrap_or_default()))
-    })?;
-    Some(one_line(&line, CALL_CHARS))
+    }
+}
+
+fn subject(body: &Value) -> Option<&str> {
+    let input = body.get("input")?;
+    let named = SUBJECTS.iter().find_map(|name| input.get(name)?.as_str());
+    named.or_else(|| input.as_str())
 }
 
 /// Formats the outcome of a call in one line: the last line of output.
 fn format_outcome(result: &Event) -> String {
     let output = EventText::from_event(result);
-    let last = output.text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let text = subagent_report(&output.text).unwrap_or(Cow::Borrowed(&output.text));
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     one_line(last, OUTCOME_CHARS)
 }
 

@@ -12,6 +12,7 @@ use super::{
     command::{CommandLine, PATCH},
     compact::compact,
     content::{content_text, parse_string},
+    hand_back::subagent_report,
     paths::normalize_path,
     report,
     tool_body::{ToolBody, find_answered_call},
@@ -279,6 +280,8 @@ impl OpenCalls {
                 call.files = Box::default();
             }
             text = output.unwrap_or(text);
+        } else if let Some(report) = subagent_report(&text) {
+            text = report.into_owned();
         }
         let is_error = result.is_error.unwrap_or(false);
         let unrun = result.refused.map(|_| NotRun::Refused).or_else(|| NotRun::from_text(&text));

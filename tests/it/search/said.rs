@@ -153,7 +153,7 @@ async fn a_call_is_shown_with_its_outcome_and_without_json() {
         assert!(text_of(&found, 0).starts_with("$ pytest tests/heron.py -> collected 3"), "{found}");
         let found = shown("bittern").await;
         let text = text_of(&found, 0);
-        assert!(text.starts_with("Edit src/egret.py: "), "{text}");
+        assert!(text.starts_with("Edit src/egret.py: a"), "the call's head is there once: {text}");
         assert!(text.contains("the bittern booms") && text.ends_with("-> updated"), "{text}");
         let marks = &found["hits"][0]["snippet"]["marks"];
         let at = usize::try_from(marks[0][0].as_u64().unwrap()).unwrap();
