@@ -249,6 +249,7 @@ impl Config {
                 memory_bytes_max: settings
                     .parse("search_memory", "a size such as 64MiB", parse_size)?
                     .map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
+                ..SearchOptions::default()
             },
             restore: parse_restore_options(settings, &files_roots)?,
             files_roots,

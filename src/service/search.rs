@@ -36,8 +36,6 @@ const RANKED_MAX: usize = 1_000;
 const AROUND_MAX: u64 = 5;
 /// Maximum milliseconds that a search may wait for the index to catch up.
 const WAIT_MS_MAX: u64 = 60_000;
-/// Default time that a search waits for the index to catch up with earlier writes.
-pub(super) const CATCH_UP: Duration = Duration::from_millis(50);
 /// Number of hits from which those for an unrequested recall are chosen.
 const CANDIDATES: usize = 12;
 /// Types of events recalled from other sessions.
@@ -159,7 +157,7 @@ impl Service {
             |index: &ScopeIndex| family.as_ref().is_some_and(|line| index.lacks_events_of(line));
         let has_enough =
             |index: &ScopeIndex| index.is_caught_up() || within.below.is_some() && !lacks(index);
-        let caught_up = self.wait_for_index(&caller.scope, CATCH_UP + wait, has_enough);
+        let caught_up = self.wait_for_index(&caller.scope, wait, has_enough);
         let words = (!within.skip_vectors && !newest_first).then_some(&*asked.q);
         let ((index, has_all_changes), vector) = tokio::join!(caught_up, self.query_vector(words));
         let lacks_session = !has_all_changes || lacks(&index);

@@ -8,10 +8,7 @@ use crate::{
     env::sync::Mutex,
     event::{Position, Range, SessionId, Timestamp},
     search::{self, EntityKind, EventsByDay, Keep, NamedEntities, Part, SessionRef},
-    service::{
-        Caller, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook,
-        search::CATCH_UP,
-    },
+    service::{Caller, Service, ServiceError, ServiceResult, indexing::ScopeIndex, is_notebook},
 };
 
 /// Maximum number of sessions listed that name an entity.
@@ -76,7 +73,6 @@ impl Service {
         if !self.indexing.is_enabled() {
             return None;
         }
-        let wait = CATCH_UP + wait;
         let caught_up = self.wait_for_index(&caller.scope, wait, ScopeIndex::is_caught_up);
         let (index, has_all_changes) = caught_up.await;
         let (workspace, covered) = (workspace.into(), Mutex::default());

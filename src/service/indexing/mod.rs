@@ -62,11 +62,14 @@ pub struct SearchOptions {
     pub enabled: bool,
     /// Maximum bytes of all index parts that are only in memory.
     pub memory_bytes_max: usize,
+    /// Time that a search waits for earlier writes to be in the index, besides what its caller
+    /// asks for. A window or a brief that recalls passages waits no longer.
+    pub catch_up: Duration,
 }
 
 impl Default for SearchOptions {
     fn default() -> Self {
-        Self { enabled: true, memory_bytes_max: 64 << 20 }
+        Self { enabled: true, memory_bytes_max: 64 << 20, catch_up: Duration::from_millis(50) }
     }
 }
 
@@ -175,9 +178,9 @@ impl Service {
         }
     }
 
-    /// Returns the index of a scope once `has_enough` of the earlier writes, or once `wait` is
-    /// over; true if all earlier writes are recorded. If there is nothing to read, it does not
-    /// wait for another task, which might not be scheduled for a while.
+    /// Returns the index of a scope once `has_enough` of the earlier writes, or once the time to
+    /// catch up and `wait` are over; true if all earlier writes are recorded. If there is nothing
+    /// to read, it does not wait for another task, which might not be scheduled for a while.
     pub(super) async fn wait_for_index(
         &self,
         scope: &Scope,
@@ -193,6 +196,7 @@ impl Service {
         }
         let mut progress = self.indexing.progress.subscribe();
         let (mut has_all_changes, mut is_asked) = (false, false);
+        let wait = self.indexing.options.catch_up + wait;
         let mut over = std::pin::pin!(tokio::time::sleep(wait));
         loop {
             if !has_all_changes {

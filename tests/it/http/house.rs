@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sessionlog::{
     api::admin::Owner,
     http::{App, HttpOptions, Listener, ServeOptions, router, serve},
-    service::Service,
+    service::{SearchOptions, Service},
     store::Store,
     verbs::OwnerInfo,
 };
@@ -98,7 +98,11 @@ impl House {
         let address = listener.local_addr().unwrap().to_string();
         let step_down = CancellationToken::new();
         let app = App {
-            service: plan.service.unwrap_or_else(|| Service::new(store, clock.clone())),
+            // A search waits until the index has everything, however busy the machine is.
+            service: plan.service.unwrap_or_else(|| {
+                let search = SearchOptions { catch_up: PATIENCE / 2, ..SearchOptions::default() };
+                Service::new(store, clock.clone()).with_search(search)
+            }),
             owner: OwnerInfo {
                 about: Owner {
                     version: "1.2.3".to_owned(),
