@@ -72,6 +72,13 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns the time at which the event happened: that of its client, if it gave one that is not
+    /// after the store's; an imported event has the time of its transcript.
+    #[must_use]
+    pub fn happened_at(&self) -> Timestamp {
+        self.created_at.map_or(self.processed_at, |at| at.min(self.processed_at))
+    }
+
     /// Returns the event with each lone half of a surrogate pair in its body, which JSON parsers
     /// reject, replaced by U+FFFD.
     #[must_use]

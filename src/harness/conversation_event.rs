@@ -136,7 +136,7 @@ pub(super) fn parse_event(index: usize, event: &Event) -> ConversationEvent {
     ConversationEvent {
         position: event.position,
         kind: event.kind.clone(),
-        at: event.processed_at,
+        at: event.happened_at(),
         speech: parse_speech(event).unwrap_or(Speech::Nothing),
         event: Some(index),
         changed: false,

@@ -240,7 +240,7 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
         position: event.position,
         id: event.id.clone(),
         event_type: event_type.to_owned(),
-        at: event.created_at.unwrap_or(event.processed_at),
+        at: event.happened_at(),
         kind,
         bookkeeping: is_bookkeeping(event, kind),
         origin: event.origin.as_str().to_owned(),

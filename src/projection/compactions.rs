@@ -129,7 +129,7 @@ pub fn read_compaction(event: &Event) -> Option<CompactionOut> {
 fn compaction_of_all(event: &Event) -> CompactionOut {
     CompactionOut {
         position: event.position,
-        at: event.processed_at,
+        at: event.happened_at(),
         trigger: None,
         kept: Vec::new(),
         dropped: union(&[], &[Range::new(Position::ZERO, event.position)]),

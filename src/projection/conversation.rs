@@ -164,7 +164,7 @@ impl Conversation {
             position: event.position,
             kind: event.kind.clone(),
             text: format_event_line(&event.body, chars),
-            at: event.processed_at,
+            at: event.happened_at(),
         };
         if !line.text.is_empty() {
             if is_answer {

@@ -204,7 +204,7 @@ impl Graph {
     fn upsert(&mut self, body: EntityBody, event: &Event) {
         let key: (Arc<str>, Arc<str>) = (body.entity_id.into(), body.entity_type.into());
         let known = self.entities.get(&key);
-        let at = event.created_at.unwrap_or(event.processed_at);
+        let at = event.happened_at();
         let entity = GraphEntity {
             kind: Arc::clone(&key.1),
             id: Arc::clone(&key.0),
@@ -239,7 +239,7 @@ impl Graph {
             from: body.from_id.into(),
             to: body.to_id.into(),
             properties: encode_properties(&body.properties),
-            at: event.created_at.unwrap_or(event.processed_at),
+            at: event.happened_at(),
             position: Some(event.position),
         };
         let bytes = self.bytes + relation.weight();

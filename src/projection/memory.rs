@@ -262,7 +262,7 @@ fn parse_item(event: &Event) -> Option<StoredMemory> {
     Some(StoredMemory {
         id: event.id.clone(),
         position: event.position,
-        at: event.created_at.unwrap_or(event.processed_at),
+        at: event.happened_at(),
         kind,
         text: clip(&body.text, TEXT_CHARS_MAX).into(),
         topic: body.topic.as_deref().map(short),

@@ -252,8 +252,9 @@ impl Facts {
     fn fold_at(&mut self, event: &Event, base: Position) {
         pace::steps(FOLD_STEPS + event.body.len() / BYTES_OF_A_STEP);
         self.position = event.position.plus(1);
-        let first = self.times.map_or(event.processed_at, |(first, _)| first);
-        self.times = Some((first, event.processed_at));
+        let at = event.happened_at();
+        let (first, last) = self.times.unwrap_or((at, at));
+        self.times = Some((first.min(at), last.max(at)));
         self.memory.fold(event);
         self.graph.fold(event);
         if let Some(marked) = self.marks.fold(event, base)
@@ -349,7 +350,7 @@ impl Facts {
             made,
             said,
         };
-        self.phases.fold(at, event.processed_at, mark);
+        self.phases.fold(at, event.happened_at(), mark);
     }
 
     /// Returns the approximate memory use of the facts in bytes.

@@ -151,7 +151,7 @@ impl Outcomes {
                 provider: call.provider,
                 trouble,
                 url: call.url,
-                at: event.processed_at,
+                at: event.happened_at(),
                 is_command: call.is_command,
             },
             OUTCOMES_MAX,

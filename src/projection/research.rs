@@ -136,7 +136,7 @@ impl Research {
             _ => return false,
         };
         if known.is_some() {
-            self.started_at.get_or_insert(event.processed_at);
+            self.started_at.get_or_insert(event.happened_at());
             self.weight += 64;
         }
         true
@@ -189,10 +189,10 @@ impl Research {
             self.supersede(revised, branch, body.number, findings);
         }
         self.estimate = body.total_steps_estimate.filter(|count| *count > 0).or(self.estimate);
-        self.completed_at = body.is_final.then_some(event.processed_at);
+        self.completed_at = body.is_final.then_some(event.happened_at());
         let rejected = self.add_rejected(&body, ordinal);
         findings.fold_step(ordinal, &body, &rejected);
-        push_bounded(&mut self.full, (ordinal, body, event.processed_at), FULL_MAX);
+        push_bounded(&mut self.full, (ordinal, body, event.happened_at()), FULL_MAX);
         Some(())
     }
 

@@ -244,7 +244,7 @@ impl RememberedResults {
             RememberedResult {
                 call: call.position,
                 result: event.position,
-                at: event.created_at.map_or(event.processed_at, |at| at.min(event.processed_at)),
+                at: event.happened_at(),
                 tokens: (call.bytes + delivered_bytes(event, &result)).div_ceil(TOKEN_BYTES),
                 answers: call.reads != Some(false) && call.whole && !failed && !cut,
                 hits: 0,

@@ -149,7 +149,7 @@ impl Strip {
         let is_agent = matches!(kind, RowKind::Agent | RowKind::Thinking);
         let (is_user, is_call) = (kind == RowKind::User, kind == RowKind::Call);
         let own = Cell {
-            at: Some(event.created_at.unwrap_or(event.processed_at)),
+            at: Some(event.happened_at()),
             user: count(is_user),
             agent: count(is_agent),
             calls: count(is_call),

@@ -110,7 +110,7 @@ impl ReportedRequest {
             Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
             other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
         };
-        let day = day_of(event.created_at.unwrap_or(event.processed_at));
+        let day = day_of(event.happened_at());
         let (model, thread) = (name(report.model), name(report.session_thread_id));
         let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
         Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
@@ -181,7 +181,7 @@ impl ReportedUsage {
         }
         self.least_since = Some(self.least_since.map_or(tokens, |least| least.min(tokens)));
         self.latest =
-            Some(RequestTokens { position: event.position, at: event.processed_at, tokens });
+            Some(RequestTokens { position: event.position, at: event.happened_at(), tokens });
         Some(())
     }
 

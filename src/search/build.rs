@@ -138,7 +138,7 @@ impl PartBuilder {
         if said.text.is_empty() {
             return;
         }
-        let at = event.created_at.unwrap_or(event.processed_at);
+        let at = event.happened_at();
         let speaker = said.speaker.as_deref().map(|name| self.speakers.get_or_assign(name));
         let short = |number: u32| u16::try_from(number).unwrap_or(NONE);
         let row = PassageRow {

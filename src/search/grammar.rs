@@ -314,7 +314,7 @@ impl ParsedQuery {
     /// filters, and no word is required or excluded.
     #[must_use]
     pub fn allows_event(&self, event: &Event, speaker: Option<&str>) -> bool {
-        let at = event.created_at.unwrap_or(event.processed_at);
+        let at = event.happened_at();
         let filters = &self.filters;
         self.must.is_empty()
             && self.must_not.is_empty()

@@ -108,8 +108,8 @@ impl Service {
         Ok(answer)
     }
 
-    /// Returns the latest `limit` changes of a file in one session from `own` on; false if there are
-    /// more, or if events are lost.
+    /// Returns the latest `limit` changes of a file in one session from `own` on; false if there
+    /// are more, or if events are lost.
     async fn read_changes(
         &self,
         mut slot: ComputeSlot,
@@ -142,7 +142,7 @@ impl Service {
                     for edit in edits.filter(|edit| edit.position >= own) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
                         if files.contains(&files::remove_dots(&Path::new(root).join(&*edit.path))) {
-                            let at = event.created_at.unwrap_or(event.processed_at);
+                            let at = event.happened_at();
                             let change = to_file_change(edit, at);
                             is_complete &= !push_bounded(&mut found, change, limit);
                         }

@@ -279,7 +279,7 @@ impl Service {
             position: found.position,
             range: range.unwrap_or(Range::new(found.position, found.position.plus(1))),
             kind: event.kind.clone(),
-            at: event.created_at.unwrap_or(event.processed_at),
+            at: event.happened_at(),
             who,
             origin: event.origin.into(),
             score: found.score,

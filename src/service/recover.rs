@@ -206,7 +206,7 @@ impl Service {
         let event = events.into_iter().find(|event| event.position == found.place.position);
         let step = event
             .filter(|event| event.kind.as_str() == kinds::RESEARCH_STEP)
-            .and_then(|event| Some((body::read::<StepBody>(&event.body)?, event.processed_at)));
+            .and_then(|event| Some((body::read::<StepBody>(&event.body)?, event.happened_at())));
         let Some((step, at)) = step else {
             return Err(ServiceError::new(Code::StepNotFound, "the step's text is gone"));
         };

@@ -9,7 +9,7 @@ use crate::{
 
 fn report(model: &str, day: u32, tokens: u64, more: &Value) -> Value {
     let mut event = json!({ "type": "span.model_request_end", "model": model,
-        "created_at": format!("2026-11-{day:02}T10:00:00Z"),
+        "created_at": format!("2025-11-{day:02}T10:00:00Z"),
         "model_usage": { "input_tokens": tokens, "output_tokens": 1 } });
     event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     event
@@ -57,7 +57,7 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
         let named = |name: &str| Some(name.to_owned());
         let days = usage("").await;
         let expected =
-            [(named("2026-11-27"), 1_000), (named("2026-11-28"), 2_110), (named("2026-11-29"), 5)];
+            [(named("2025-11-27"), 1_000), (named("2025-11-28"), 2_110), (named("2025-11-29"), 5)];
         assert_eq!(rows(&days), expected);
         assert_eq!((&days["total"]["requests"], &days["sessions"]), (&json!(5), &json!(3)));
         assert_eq!((&days["total"]["cost_usd"], &days["complete"]), (&json!(0.5), &json!(true)));
@@ -65,9 +65,9 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
         assert_eq!(rows(&models), [(named("big"), 3_010), (named("small"), 105)]);
         let sessions = usage("?by=session").await;
         assert_eq!(rows(&sessions), [(named("s"), 3_100), (named("t"), 10), (named("f"), 5)]);
-        let since = usage("?by=workspace&since=2026-11-28T23:00:00Z").await;
+        let since = usage("?by=workspace&since=2025-11-28T23:00:00Z").await;
         assert_eq!(rows(&since).iter().map(|(_, tokens)| tokens).sum::<u64>(), 2_115);
-        let one = usage("?by=model&workspace=/w/two&until=2026-11-28T00:00:00Z").await;
+        let one = usage("?by=model&workspace=/w/two&until=2025-11-28T00:00:00Z").await;
         assert_eq!(rows(&one), [(named("big"), 10)]);
 
         let own = house.get("/v1/sessions/f/views/usage").await.json();

@@ -3,7 +3,7 @@
 use crate::event;
 use indexmap::IndexMap;
 use sessionlog::{
-    event::{Position, kinds},
+    event::{Event, Position, Timestamp, kinds},
     projection::{
         ContextLevel, Facts, ReportedUsage,
         usage::{UsageRow, add_shares},
@@ -16,6 +16,20 @@ fn fold_events(events: &[(&str, &str)]) -> ReportedUsage {
         facts.fold(&event(position, kind, *body));
     }
     facts.usage
+}
+
+#[test]
+fn a_session_has_the_times_of_its_clients_but_none_after_the_stores() {
+    let mut facts = Facts::default();
+    for (position, created_at) in [(5, Some(2)), (6, Some(99)), (7, Some(3)), (8, None)] {
+        let created_at = created_at.map(|seconds| Timestamp(seconds * 1_000_000));
+        facts.fold(&Event { created_at, ..event(position, kinds::USER_MESSAGE, "{}") });
+        let last = if position == 7 { 6 } else { position.max(2) };
+        let expected = if position == 5 { (2, 2) } else { (2, last.cast_signed()) };
+        let seconds = |(first, last): (Timestamp, Timestamp)| (first.0, last.0);
+        let expected = (expected.0 * 1_000_000, expected.1 * 1_000_000);
+        assert_eq!(facts.times.map(seconds), Some(expected), "position {position}");
+    }
 }
 
 #[test]

@@ -13,8 +13,8 @@ const DAY: i64 = 24 * 3_600;
 
 fn message_event(position: u64, seconds: i64, text: &str) -> Event {
     let body = serde_json::json!({ "content": text }).to_string();
-    let created_at = Some(Timestamp(seconds * 1_000_000));
-    Event { created_at, ..event(position, "agent.message", body) }
+    let processed_at = Timestamp(seconds * 1_000_000);
+    Event { processed_at, ..event(position, "agent.message", body) }
 }
 
 fn part(events: &[(u8, Event)]) -> Vec<u8> {

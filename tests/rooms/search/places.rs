@@ -10,9 +10,8 @@ use crate::event;
 
 fn at(position: u64, time: &str, text: &str) -> (u8, Event) {
     let body = serde_json::json!({ "content": text }).to_string();
-    let created_at = Timestamp::parse(time);
-    assert!(created_at.is_some(), "{time}");
-    (0, Event { created_at, ..event(position, "user.message", body) })
+    let processed_at = Timestamp::parse(time).unwrap();
+    (0, Event { processed_at, ..event(position, "user.message", body) })
 }
 
 fn found(events: &[(u8, Event)], text: &str) -> Vec<SearchHit> {
