@@ -68,9 +68,23 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
                 );
             })}
             {(items.value?.left_out ?? 0) > 0 && <p class="quiet">{plural(items.value?.left_out ?? 0, "item")} more are found by search.</p>}
+            <Start workspace={workspace} />
             <FilesBySession workspace={workspace} />
             <Graph workspace={workspace} />
         </main>
+    );
+}
+
+/** The text that a session gets that begins in the workspace now; without a session nothing is written. */
+function Start({ workspace }: { workspace: string }) {
+    const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace]);
+    if (start.error !== undefined) return start.error.status === 403 ? null : <Problem error={start.error} what="What a new session is given cannot be shown." again={start.again} />;
+    if (start.value === undefined || start.value.text === "") return null;
+    return (
+        <section>
+            <h2>What a session that begins here is given <small>{plural(start.value.tokens, "token")}</small></h2>
+            <Long text={start.value.text} form="box" piece={4000} />
+        </section>
     );
 }
 
