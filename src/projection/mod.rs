@@ -63,7 +63,7 @@ pub use user_text::{extract_typed_text, strip_program_text};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
 use crate::{
-    event::{Event, Position, Timestamp, kinds, pace},
+    event::{Event, Origin, Position, Timestamp, kinds, pace},
     traces::OpenCalls,
 };
 
@@ -249,10 +249,19 @@ impl Facts {
         }
     }
 
+    /// Returns the time of the next event. Bookkeeping in a transcript may have none but that of its
+    /// import: it counts at the time of the event before it.
+    fn time_of(&self, event: &Event) -> Timestamp {
+        match (event.created_at, self.times) {
+            (None, Some((_, last))) if event.origin == Origin::Import => last,
+            _ => event.happened_at(),
+        }
+    }
+
     fn fold_at(&mut self, event: &Event, base: Position) {
         pace::steps(FOLD_STEPS + event.body.len() / BYTES_OF_A_STEP);
         self.position = event.position.plus(1);
-        let at = event.happened_at();
+        let at = self.time_of(event);
         let (first, last) = self.times.unwrap_or((at, at));
         self.times = Some((first.min(at), last.max(at)));
         self.memory.fold(event);
@@ -350,7 +359,7 @@ impl Facts {
             made,
             said,
         };
-        self.phases.fold(at, event.happened_at(), mark);
+        self.phases.fold(at, self.time_of(event), mark);
     }
 
     /// Returns the approximate memory use of the facts in bytes.

@@ -44,6 +44,8 @@ fn an_imported_session_has_the_times_of_its_events() {
     let talk = Transcript::default();
     talk.user("Draw the weir");
     talk.says("m1", "Drawn.");
+    // A line without a time.
+    talk.raw(&json!({ "type": "summary", "summary": "The weir", "leafUuid": "elsewhere" }));
     import(&place, &talk.text());
     let shown = place.run(&["show", SESSION, "--json"]).json();
     let text = |name: &str| shown[name].as_str().unwrap().to_owned();
