@@ -101,7 +101,8 @@ pub struct CreateSession {
     /// Environment that its agent runs in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub environment_id: Option<String>,
-    /// Position of an event whose first words are the title while they exist, in place of `title`.
+    /// Position of an event whose first words are the title while they exist, in place of `title`;
+    /// if it is of a type without words, the first message of the user after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_of: Option<u64>,
 }
@@ -115,7 +116,8 @@ pub struct UpdateSession {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub title: Option<Option<String>>,
-    /// Position of an event whose first words are the title while they exist, in place of `title`.
+    /// Position of an event whose first words are the title while they exist, in place of `title`;
+    /// if it is of a type without words, the first message of the user after it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title_of: Option<u64>,
     /// Metadata to set, or with null to remove.

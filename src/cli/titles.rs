@@ -12,8 +12,6 @@ use crate::{
     projection::extract_typed_text,
 };
 
-/// Titles that a hook sets for every session of a directory.
-const GENERATED: [&str; 2] = ["Claude Code", "Codex"];
 /// Number of events that are scanned for the first prompt.
 const EVENTS_MAX: u64 = 64;
 /// Maximum number of concurrent requests.
@@ -28,14 +26,10 @@ pub(super) async fn fetch_titles(client: &Client, sessions: &[Session]) -> Vec<S
 
 /// Fetches the title of the session `id`, which has its own or none.
 pub(super) async fn fetch_title(client: &Client, id: &str, own: Option<&str>) -> String {
-    let own = own.unwrap_or_default().to_owned();
-    let generated = |name: &str| {
-        own.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(": "))
-    };
-    if !own.is_empty() && !GENERATED.into_iter().any(generated) {
-        return own;
+    match own.filter(|own| !own.is_empty()) {
+        Some(own) => own.to_owned(),
+        None => fetch_first_prompt(client, id).await.unwrap_or_default(),
     }
-    fetch_first_prompt(client, id).await.unwrap_or(own)
 }
 
 async fn fetch_first_prompt(client: &Client, id: &str) -> Option<String> {

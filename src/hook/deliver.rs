@@ -71,12 +71,12 @@ async fn append_or_create(
     let events: Vec<String> = delivery.events.iter().map(Value::to_string).collect();
     match (append(writer, &events).await, &delivery.about) {
         (Err(error), Some(about)) if error.code() == NOT_FOUND => {
-            let SessionHead { title, workspace, client } = about;
+            let SessionHead { workspace, client } = about;
             // The last checkpoint finds a session that a crash cut off.
             let metadata = [("client", client.as_str()), ("checkpoints", "tool_calls")];
             let metadata = metadata.map(|(name, text)| (name.to_owned(), text.to_owned()));
             let new = CreateSession {
-                title: Some(title.clone()),
+                title_of: Some(0),
                 workspace: workspace.clone(),
                 metadata: Some(metadata.into()),
                 ..CreateSession::default()

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
     pub(super) session: String,
-    /// Title and metadata of the session that this event may create; `None` for an event that ends
+    /// Metadata of the session that this event may create; `None` for an event that ends
     /// a session, which creates none.
     pub(super) about: Option<SessionHead>,
     /// The events, each with an id.
@@ -17,10 +17,9 @@ pub struct Delivery {
     pub(super) mark: Option<DeliveryMark>,
 }
 
-/// Title and metadata of a session.
+/// Metadata of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SessionHead {
-    pub(super) title: String,
     pub(super) workspace: Option<String>,
     pub(super) client: String,
 }

@@ -57,14 +57,6 @@ impl HookAgent {
             Self::Codex => "codex",
         }
     }
-
-    /// Returns the name of the program in titles.
-    pub(super) fn title(self) -> &'static str {
-        match self {
-            Self::ClaudeCode => "Claude Code",
-            Self::Codex => "Codex",
-        }
-    }
 }
 
 const DEEP: &str = "it is nested deeper than the store takes";

@@ -61,14 +61,10 @@ pub(super) fn build_delivery(
         Value::Object(truncate_event(event, payload))
     };
     let agent = payload.agent();
-    let place = workspace.and_then(|path| path.rsplit('/').find(|part| !part.is_empty()));
-    let title =
-        place.map_or_else(|| agent.title().to_owned(), |p| format!("{}: {p}", agent.title()));
     let begins = payload.name() != "SessionEnd";
     Delivery {
         session: payload.session().to_string(),
         about: begins.then(|| SessionHead {
-            title: title.chars().take(limits::TITLE_CHARS_MAX).collect(),
             workspace: workspace.map(str::to_owned),
             client: agent.as_str().to_owned(),
         }),

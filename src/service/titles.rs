@@ -10,14 +10,19 @@ use serde_json::value::RawValue;
 use super::{RESERVED_METADATA, Service, SessionInfo};
 use crate::{
     env::sync::Mutex,
-    event::{Event, Position, Scope, SessionId, SessionKey, kinds, text::one_line},
+    event::{Event, Position, Range, Scope, SessionId, SessionKey, kinds, text::one_line},
+    harness::thread_of,
     projection::{body, extract_typed_text},
+    store::{FillDirection, ReadRequest},
     traces::content_texts,
 };
 
 /// Maximum characters of a title from a message, and of one from research.
 const TITLE_CHARS: usize = 80;
 const RESEARCH_CHARS: usize = 120;
+/// Maximum number of events, and of their bytes, that are searched for the first message of a user.
+const FIRST_EVENTS: usize = 64;
+const FIRST_BYTES: usize = 1 << 20;
 /// Maximum number of cached titles.
 const KEPT_MAX: usize = 10_000;
 
@@ -83,7 +88,13 @@ impl Service {
             titles.taken
         };
         let event = self.read_event(&location.0, position).await.ok()?;
-        let title = event.as_ref().and_then(extract_title);
+        let title = match &event {
+            // A session that no user spoke in yet may get a title later: nothing is cached.
+            Some(event) if !is_title_kind(event) => {
+                Some(self.read_first_message(&location.0, position).await?)
+            }
+            event => event.as_ref().and_then(extract_title),
+        };
         let mut titles = self.titles.0.lock();
         if titles.taken == taken {
             if titles.kept.len() == KEPT_MAX {
@@ -92,6 +103,27 @@ impl Service {
             titles.kept.insert(location, title.clone());
         }
         title
+    }
+
+    /// Returns the first words of the user after a position.
+    async fn read_first_message(&self, key: &SessionKey, at: Position) -> Option<String> {
+        let tail = self.store.info(key).await.ok()?.tail;
+        let read = ReadRequest {
+            range: Range::new(at, tail.min(at.plus(FIRST_EVENTS as u64))),
+            events_max: FIRST_EVENTS,
+            bytes_max: FIRST_BYTES,
+            fill: FillDirection::Forward,
+            allow_gaps: true,
+        };
+        let events = self.store.read(key, read).await.ok()?.events;
+        let is_typed = |event: &&Event| {
+            event.kind.as_str() == kinds::USER_MESSAGE
+                && thread_of(event).is_none()
+                && body::read::<TitleMembers<'_>>(&event.body)
+                    .and_then(|members| Some(extract_typed_text(members.content?)))
+                    .is_some_and(|typed| !typed.trim().is_empty())
+        };
+        events.iter().find(is_typed).and_then(extract_title)
     }
 
     /// Drops all cached titles, after text of some event was removed.
@@ -137,6 +169,18 @@ struct TranscriptLine {
     custom_title: Option<String>,
     ai_title: Option<String>,
     summary: Option<String>,
+}
+
+/// Returns true if an event of this type has the words of a title.
+fn is_title_kind(event: &Event) -> bool {
+    const KINDS: [&str; 5] = [
+        kinds::USER_MESSAGE,
+        kinds::TRANSCRIPT_ENTRY,
+        kinds::SESSION_SAVED,
+        kinds::RESEARCH_GOAL,
+        kinds::RESEARCH_STEP,
+    ];
+    KINDS.contains(&event.kind.as_str())
 }
 
 fn extract_title(event: &Event) -> Option<String> {
