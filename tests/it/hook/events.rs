@@ -99,7 +99,9 @@ fn day_of_codex() -> Vec<(Value, &'static [&'static str])> {
 
 #[test]
 fn every_hook_event_of_both_programs_is_recorded_with_its_event_type() {
-    for (client, day) in [("claude-code", day_of_claude()), ("codex", day_of_codex())] {
+    for (client, day, asked) in
+        [("claude-code", day_of_claude(), "Mend it"), ("codex", day_of_codex(), "List")]
+    {
         let place = Place::new();
         let mut expected = Vec::new();
         for (event, kinds) in &day {
@@ -110,7 +112,7 @@ fn every_hook_event_of_both_programs_is_recorded_with_its_event_type() {
         let shown = place.run(&["show", SESSION, "--json"]).json();
         assert_eq!(shown["workspace"], "/home/ada/proj", "{shown}");
         assert_eq!(shown["metadata"]["client"], client, "{shown}");
-        assert_eq!(shown["title"], "Mend it", "{shown}");
+        assert_eq!(shown["title"], asked, "{shown}");
         // The original of each is stored, whole.
         let events = place.events(SESSION);
         let originals: Vec<&Value> =
