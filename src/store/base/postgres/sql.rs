@@ -348,9 +348,12 @@ SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS s
 FROM sl.session s, sl.removal t
 WHERE $1::uuid IS NULL OR s.name > $1 ORDER BY s.name LIMIT $2";
 
-/// Row and frames of one snapshot: frames with events of `[$2, $3)`, up to `$4` frames and `$5`
-/// bytes, at least one.
-pub(super) const FRAMES_FORWARD: &str = "\
+/// Statement of a session's row and frames of one snapshot, the frames in ascending order: those
+/// that a condition chooses, in an order, up to a number of them and of bytes, at least one.
+macro_rules! frames {
+    ($chosen:expr, $order:literal, $limit:literal, $bytes:literal) => {
+        concat!(
+            "\
 SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
   r.firsts, r.events, r.numbers, r.frames
 FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
@@ -359,70 +362,47 @@ FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
     array_agg(b.number ORDER BY b.first, b.number) AS numbers,
     array_agg(b.frame ORDER BY b.first, b.number) AS frames
   FROM (
-    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.first, f.number) - length(f.frame) AS before
-    FROM (SELECT * FROM sl.frame f
-          WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
+    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY ",
+            $order,
+            ") - length(f.frame) AS before
+    FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND ",
+            $chosen,
+            " ORDER BY ",
+            $order,
+            " LIMIT ",
+            $limit,
+            ") f
+  ) b WHERE b.before = 0 OR b.before < ",
+            $bytes,
+            "
+) r ON true WHERE s.uid = $1"
+        )
+    };
+}
+
+/// Condition on the frames with events of `[$2, $3)`.
+macro_rules! of_range {
+    () => {
+        "\
+f.events > 0 AND f.first < $3 AND f.first + f.events > $2
             AND f.first >= COALESCE(
               (SELECT p.first FROM sl.frame p
                WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
-               ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)
-          ORDER BY f.first, f.number LIMIT $4) f
-  ) b WHERE b.before = 0 OR b.before < $5
-) r ON true WHERE s.uid = $1";
+               ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)"
+    };
+}
 
-/// The same from the end of the range backwards, in ascending order.
-pub(super) const FRAMES_BACKWARD: &str = "\
-SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
-  r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
-  SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
-    array_agg(b.events ORDER BY b.first, b.number) AS events,
-    array_agg(b.number ORDER BY b.first, b.number) AS numbers,
-    array_agg(b.frame ORDER BY b.first, b.number) AS frames
-  FROM (
-    SELECT f.*,
-      sum(length(f.frame)) OVER (ORDER BY f.first DESC, f.number DESC) - length(f.frame) AS before
-    FROM (SELECT * FROM sl.frame f
-          WHERE f.session = $1 AND f.events > 0 AND f.first < $3 AND f.first + f.events > $2
-            AND f.first >= COALESCE(
-              (SELECT p.first FROM sl.frame p
-               WHERE p.session = $1 AND p.first <= $2 AND p.events > 0
-               ORDER BY p.first DESC, p.number DESC LIMIT 1), 0)
-          ORDER BY f.first DESC, f.number DESC LIMIT $4) f
-  ) b WHERE b.before = 0 OR b.before < $5
-) r ON true WHERE s.uid = $1";
+pub(super) const FRAMES_FORWARD: &str = frames!(of_range!(), "f.first, f.number", "$4", "$5");
 
-pub(super) const FRAMES_NOTED: &str = "\
-SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
-  r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
-  SELECT array_agg(b.first ORDER BY b.number) AS firsts,
-    array_agg(b.events ORDER BY b.number) AS events,
-    array_agg(b.number ORDER BY b.number) AS numbers,
-    array_agg(b.frame ORDER BY b.number) AS frames
-  FROM (
-    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.number) - length(f.frame) AS before
-    FROM (SELECT * FROM sl.frame f WHERE f.session = $1 AND f.noted AND f.number >= $2
-          ORDER BY f.number LIMIT $3) f
-  ) b WHERE b.before = 0 OR b.before < $4
-) r ON true WHERE s.uid = $1";
+/// The same from the end of the range backwards.
+pub(super) const FRAMES_BACKWARD: &str =
+    frames!(of_range!(), "f.first DESC, f.number DESC", "$4", "$5");
+
+pub(super) const FRAMES_NOTED: &str = frames!("f.noted AND f.number >= $2", "f.number", "$3", "$4");
 
 /// All frames from a number on: numbers rise with positions.
-pub(super) const FRAMES_ALL: &str = "\
-SELECT s.*, t.removals, (SELECT slot FROM sl.key k WHERE k.session = s.uid) AS slot,
-  r.firsts, r.events, r.numbers, r.frames
-FROM sl.session s CROSS JOIN sl.removal t LEFT JOIN LATERAL (
-  SELECT array_agg(b.first ORDER BY b.first, b.number) AS firsts,
-    array_agg(b.events ORDER BY b.first, b.number) AS events,
-    array_agg(b.number ORDER BY b.first, b.number) AS numbers,
-    array_agg(b.frame ORDER BY b.first, b.number) AS frames
-  FROM (
-    SELECT f.*, sum(length(f.frame)) OVER (ORDER BY f.first, f.number) - length(f.frame) AS before
-    FROM (SELECT * FROM sl.frame f
-          WHERE f.session = $1 AND f.first >= $5 AND f.number >= $2
-          ORDER BY f.first, f.number LIMIT $3) f
-  ) b WHERE b.before = 0 OR b.before < $4
-) r ON true WHERE s.uid = $1";
+pub(super) const FRAMES_ALL: &str =
+    frames!("f.first >= $5 AND f.number >= $2", "f.first, f.number", "$3", "$4");
 
 pub(super) const KNOWN: &str = "\
 SELECT x.ord, n.position, n.events, n.digest, n.at
