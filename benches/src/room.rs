@@ -194,6 +194,7 @@ fn import_all(site: &Site, paths: &[PathBuf]) -> Outcome<(u64, u64)> {
             reader: input.reader,
             name: name.to_owned(),
             session: None,
+            subagents: Vec::new(),
             results: Box::new(|_| None),
             around: None,
         };

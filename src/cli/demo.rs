@@ -92,6 +92,7 @@ async fn run_steps(stage: &TemporaryStore, screen: &mut Screen) -> Outcome {
         reader: Box::new(SAMPLE.as_bytes()),
         name: SESSION.to_owned(),
         session: None,
+        subagents: Vec::new(),
         results: Box::new(|_| None),
         around: None,
     };

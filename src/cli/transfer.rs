@@ -2,10 +2,11 @@
 
 use std::{
     collections::HashMap,
-    io::{self, BufReader, Read},
+    io::{self, BufRead as _, BufReader, Read},
     path::{Path, PathBuf},
 };
 
+use indexmap::IndexMap;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
@@ -26,8 +27,8 @@ use crate::{
     event::{SessionId, Timestamp, json::replace_lone_surrogates},
     hook::{RecordingGate, WorkSession},
     import::{
-        self, ChatFormat, ImportReport, ImportSource, JsonMembers, RecordingContext,
-        TranscriptLines, TranscriptProgram,
+        self, BadLine, ChatFormat, ImportReport, ImportSource, JsonMembers, RecordingContext,
+        SubagentFile, TranscriptLines, TranscriptProgram,
     },
     secrets::{MaskingReport, Recogniser},
     verbs::{NoQuery, SessionPath, sessions},
@@ -40,8 +41,14 @@ const NAMES_MAX: usize = 10;
 /// Progress style of a file.
 const PROGRESS: &str = "{prefix} {wide_bar} {bytes}/{total_bytes} {msg} {eta}";
 
-/// Directory in which Claude Code stores a session's large results.
+/// Directories in which Claude Code stores a session's large results, and the transcripts of its
+/// subagents.
 const RESULTS: &str = "tool-results";
+const SUBAGENTS: &str = "subagents";
+
+/// Maximum levels of such directories, and bytes of a file that are read to find its session.
+const LEVELS_MAX: usize = 8;
+const HEAD_BYTES: u64 = 1 << 20;
 
 /// Maximum number of skipped lines that are listed.
 const BAD_MAX: usize = 5;
@@ -93,8 +100,14 @@ pub(super) async fn import(
     let here = RecordingRules { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
     let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
-    for path in &wanted.files {
-        let input = open_input(path)?;
+    for (path, subagents) in &find_transcripts(&wanted.files) {
+        let is_there = subagents.is_empty() || files::file_stamp(path).is_some();
+        let input = match is_there {
+            true => open_input(path)?,
+            false => files::InputFile { reader: Box::new(io::empty()), bytes: Some(0) },
+        };
+        let own = subagents.first().filter(|_| !is_there).unwrap_or(path);
+        let names: Vec<&Path> = [own].into_iter().chain(subagents).map(PathBuf::as_path).collect();
         let bar = screen
             .create_progress_bar(input.bytes, PROGRESS)
             .with_prefix(escaped(&file_stem(path)));
@@ -102,6 +115,7 @@ pub(super) async fn import(
             reader: input.reader,
             name: file_stem(path),
             session: wanted.session.clone(),
+            subagents: subagents.iter().map(|file| subagent_file(file)).collect(),
             results: Box::new(|named| read_stored_result(path, named)),
             around: Some(&here),
         };
@@ -113,12 +127,13 @@ pub(super) async fn import(
         bar.finish_and_clear();
         let report = imported?;
         failed |= report.bad.count() + report.skipped.count() > 0;
-        print_report(path, &report, screen)?;
+        print_report(&names, &report, screen)?;
         there += report.sessions.count() + report.skipped.count();
         skipped += report.skipped.count();
         named.extend(report.skipped.items().iter().filter_map(|bad| {
             let session = bad.session.as_ref()?;
-            Some(format!("{session} ({} line {}): {}", path.display(), bad.line, bad.problem))
+            let (name, line) = (file_name(&names, bad), bad.place.number);
+            Some(format!("{session} ({name} line {line}): {}", bad.problem))
         }));
     }
     if skipped > 0 && !screen.json {
@@ -131,6 +146,76 @@ pub(super) async fn import(
         }
     }
     if failed { Err(CliError::Silent(REFUSED)) } else { Ok(()) }
+}
+
+/// Returns the transcripts to import, each with those of its subagents: the lines of both are one
+/// session. That of a session of which only subagents' files are named may not exist.
+fn find_transcripts(wanted: &[PathBuf]) -> IndexMap<PathBuf, Vec<PathBuf>> {
+    let mut found = IndexMap::new();
+    for path in wanted {
+        let parent = find_parent(path);
+        let own = parent.as_ref().unwrap_or(path);
+        let subagents: &mut Vec<PathBuf> = found.entry(own.clone()).or_insert_with(|| {
+            let mut below = Vec::new();
+            add_subagents(&own.with_extension("").join(SUBAGENTS), LEVELS_MAX, &mut below);
+            below
+        });
+        if parent.is_some() && !subagents.contains(path) {
+            subagents.push(path.clone());
+        }
+    }
+    found
+}
+
+/// Returns the path of the transcript of the session whose subagent wrote a file; `None` if the
+/// file is no subagent's. Claude Code keeps those in `SESSION/subagents` beside `SESSION.jsonl`;
+/// before, they were beside it.
+fn find_parent(path: &Path) -> Option<PathBuf> {
+    agent_id(path)?;
+    let below = path.ancestors().find(|at| at.file_name().is_some_and(|name| name == SUBAGENTS));
+    let mut parent = match below.and_then(Path::parent) {
+        Some(session) => session.to_owned(),
+        None => {
+            let head = BufReader::new(files::open(path).ok()?.reader.take(HEAD_BYTES));
+            let mut lines = head
+                .lines()
+                .map_while(|line| Some(JsonMembers::read(&line.ok()?).unwrap_or_default()));
+            let line = lines.find(|line| line.text("sessionId").is_some())?;
+            let is_aside = line.raw("isSidechain").is_some_and(|aside| aside.get() == "true");
+            let session = SessionId::new(&line.text("sessionId").filter(|_| is_aside)?).ok()?;
+            path.with_file_name(session.as_str())
+        }
+    }
+    .into_os_string();
+    parent.push(".jsonl");
+    Some(parent.into())
+}
+
+/// Returns the id of a subagent by the name of its file.
+fn agent_id(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")
+}
+
+/// Adds the files of subagents in a directory and below it; a link to a directory is not followed.
+fn add_subagents(directory: &Path, levels: usize, found: &mut Vec<PathBuf>) {
+    for path in files::list(directory).unwrap_or_default() {
+        if agent_id(&path).is_some() {
+            found.push(path);
+        } else if levels > 1 && !files::is_link(&path) {
+            add_subagents(&path, levels - 1, found);
+        }
+    }
+}
+
+fn subagent_file(path: &Path) -> SubagentFile<'_> {
+    let of_file = |error| io::Error::other(format!("{}: {error}", path.display()));
+    let open = Box::new(move || Ok(files::open(path).map_err(of_file)?.reader));
+    SubagentFile { id: agent_id(path).unwrap_or_default().to_owned(), open }
+}
+
+/// Returns the name of the file that a line is from: the first one is the source's own.
+fn file_name<'a>(names: &[&'a Path], bad: &BadLine) -> std::path::Display<'a> {
+    names.get(bad.place.file).copied().unwrap_or(Path::new("-")).display()
 }
 
 fn open_input(path: &Path) -> Outcome<files::InputFile> {
@@ -178,16 +263,19 @@ fn file_stem(path: &Path) -> String {
     }
 }
 
-fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outcome {
+fn print_report(names: &[&Path], report: &ImportReport, screen: &mut Screen) -> Outcome {
+    let name = names.first().map(|path| path.display().to_string()).unwrap_or_default();
     if screen.json {
         let left_out = [report.bad.items(), report.skipped.items()].concat();
         let bad = left_out.iter().map(|bad| {
             let session = bad.session.as_ref().map(SessionId::as_str);
-            json!({ "line": bad.line, "problem": bad.problem, "session": session })
+            let file = file_name(names, bad).to_string();
+            let line = bad.place.number;
+            json!({ "file": file, "line": line, "problem": bad.problem, "session": session })
         });
         let ids = report.sessions.items().iter().map(SessionId::as_str);
         screen.print_json(&json!({
-            "file": path.display().to_string(),
+            "file": name,
             "sessions": report.sessions.count(),
             "session_ids": ids.collect::<Vec<_>>(),
             "records": report.records,
@@ -207,15 +295,13 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
         return Ok(());
     }
     let ImportReport { sessions, records, added, known, .. } = report;
-    let name = path.display();
-    let names = sessions.items().iter().take(NAMES_MAX).map(SessionId::as_str);
-    let names = names.collect::<Vec<_>>();
-    let more = match sessions.count().saturating_sub(names.len() as u64) {
+    let ids = sessions.items().iter().take(NAMES_MAX).map(SessionId::as_str);
+    let ids = ids.collect::<Vec<_>>();
+    let more = match sessions.count().saturating_sub(ids.len() as u64) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let into =
-        if names.is_empty() { String::new() } else { format!(" ({}{more})", names.join(", ")) };
+    let into = if ids.is_empty() { String::new() } else { format!(" ({}{more})", ids.join(", ")) };
     screen.print_line(format!(
         "{name}: {}{into}, {}: {} added, {known} known",
         with_noun(sessions.count(), "session"),
@@ -229,17 +315,17 @@ fn print_report(path: &Path, report: &ImportReport, screen: &mut Screen) -> Outc
              in {transcript}"
         ));
     }
-    print_notes(path, report, screen);
+    print_notes(names, &name, report, screen);
     Ok(())
 }
 
 /// Prints remarks on the parts of a file that were not imported unchanged.
-fn print_notes(path: &Path, report: &ImportReport, screen: &Screen) {
-    let name = path.display();
+fn print_notes(names: &[&Path], name: &str, report: &ImportReport, screen: &Screen) {
     // Skipped conversations are listed last, after every file.
     for bad in report.bad.items().iter().take(BAD_MAX) {
+        let (name, line) = (file_name(names, bad), bad.place.number);
         let problem = escaped(&bad.problem);
-        screen.print_note(format!("{name}: line {} was left out: {problem}", bad.line));
+        screen.print_note(format!("{name}: line {line} was left out: {problem}"));
     }
     if let more @ 1.. = report.bad.count().saturating_sub(BAD_MAX as u64) {
         let first = report.bad.items().len();
@@ -257,7 +343,8 @@ fn print_notes(path: &Path, report: &ImportReport, screen: &Screen) {
         ));
     }
     for mended in report.mended.items().iter().take(BAD_MAX) {
-        screen.print_note(format!("{name}: line {}: {}", mended.line, escaped(&mended.problem)));
+        let (name, line) = (file_name(names, mended), mended.place.number);
+        screen.print_note(format!("{name}: line {line}: {}", escaped(&mended.problem)));
     }
     if report.results_missing > 0 {
         let results = with_noun(report.results_missing, "result");
@@ -275,7 +362,7 @@ fn print_notes(path: &Path, report: &ImportReport, screen: &Screen) {
     }
     if report.torn {
         screen.print_note(format!(
-            "{name}: the last line is incomplete and was left out; import again once it is whole"
+            "{name}: a last line is incomplete and was left out; import again once it is whole"
         ));
     }
 }

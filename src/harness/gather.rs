@@ -177,7 +177,7 @@ impl<'a> GatheredItems<'a> {
                 for (index, one) in progress.outputs().enumerate() {
                     // A file that can be read again is shown only among the latest results.
                     let is_file = self.names.is_rereadable_file(one);
-                    if one.is_aside || is_file && index < latest {
+                    if is_file && index < latest {
                         continue;
                     }
                     let recurring =

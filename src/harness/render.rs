@@ -425,7 +425,7 @@ impl GatheredItems<'_> {
             Class::Source => research.sources().len(),
             Class::Rejection => research.rejected_approaches().len(),
             Class::Branch => research.branches().len(),
-            Class::Result => self.facts.progress.outputs().filter(|one| !one.is_aside).count(),
+            Class::Result => self.facts.progress.outputs().count(),
             Class::Event | Class::Count => 0,
             _ => self.count(class),
         };

@@ -8,7 +8,6 @@ use super::{
     members::{JsonMembers, ObjectWriter, parse_list, quote},
     queue::{self, PromptQueue},
     refusal,
-    requests::thread_of,
 };
 use crate::event::kinds;
 
@@ -21,8 +20,8 @@ pub(super) struct ClaudeState {
     trigger: Option<String>,
     /// Lines that the compaction keeps in the context.
     preserved: Vec<PreservedRun>,
-    /// Positions of the lines that the compaction keeps.
-    kept: Vec<(u64, u64)>,
+    /// Positions of the lines that the compaction keeps; set before its summary.
+    pub(super) kept: Vec<(u64, u64)>,
     queue: PromptQueue,
     /// True if a later line delivers the text that leaves the queue with the next line.
     is_delivered: bool,
@@ -36,8 +35,9 @@ pub(super) struct PreservedRun {
 }
 
 impl ClaudeState {
-    /// Returns the events of a line; empty for a line without conversation, call or result.
-    pub(super) fn bodies(&mut self, line: &JsonMembers) -> Bodies {
+    /// Returns the events of a line; empty for a line without conversation, call or result. With
+    /// `is_aside` it is a subagent's, which has a context of its own.
+    pub(super) fn bodies(&mut self, line: &JsonMembers, is_aside: bool) -> Bodies {
         let message =
             line.non_null("message").and_then(|message| JsonMembers::read(message.get()).ok());
         let content = message.as_ref().and_then(|message| message.non_null("content"));
@@ -45,7 +45,7 @@ impl ClaudeState {
         let dequeued = self.dequeued_text(line).filter(|_| !std::mem::take(&mut self.is_delivered));
         self.queue.apply_line(line);
         let bodies = match (line.text("type").as_deref(), content) {
-            (Some("user"), Some(content)) if is_set("isCompactSummary") => {
+            (Some("user"), Some(content)) if is_set("isCompactSummary") && !is_aside => {
                 vec![(kinds::CONTEXT_COMPACTED, self.compaction_body(content))]
             }
             (Some("user"), Some(content)) if is_set("isMeta") => {
@@ -63,16 +63,14 @@ impl ClaudeState {
             (Some("queue-operation"), _) => {
                 dequeued.map(|text| user_message(&text)).into_iter().collect()
             }
-            (Some("system"), _) => {
+            (Some("system"), _) if !is_aside => {
                 self.record_boundary(line);
                 Vec::new()
             }
             _ => Vec::new(),
         };
-        match thread_of(line) {
-            Some(thread) => bodies.into_iter().map(|body| mark_as_thread(&thread, body)).collect(),
-            None => bodies,
-        }
+        let kind = |kind| if is_aside { kind_aside(kind) } else { kind };
+        bodies.into_iter().map(|(of, body)| (kind(of), body)).collect()
     }
 
     /// Returns the queued text that a line removes, unless an earlier line delivered it.
@@ -101,11 +99,6 @@ impl ClaudeState {
     pub(super) fn take_preserved(&mut self, line: &JsonMembers) -> Vec<PreservedRun> {
         let is_summary = is_true(line, "isCompactSummary") && !is_true(line, "isSidechain");
         if is_summary { std::mem::take(&mut self.preserved) } else { Vec::new() }
-    }
-
-    /// Sets the positions of the kept lines, before their compaction's summary.
-    pub(super) fn set_kept_positions(&mut self, kept: Vec<(u64, u64)>) {
-        self.kept = kept;
     }
 
     fn compaction_body(&mut self, content: &RawValue) -> ObjectWriter {
@@ -144,19 +137,14 @@ fn parse_preserved(about: &JsonMembers) -> Vec<PreservedRun> {
     segment.into_iter().collect()
 }
 
-/// Marks an event as a subagent's. Its messages are not part of the conversation with the user; its
-/// calls and results are work like any other.
-fn mark_as_thread(
-    thread: &str,
-    (kind, mut body): (&'static str, ObjectWriter),
-) -> (&'static str, ObjectWriter) {
-    body.add("session_thread_id", &quote(thread));
-    let kind = match kind {
+/// Returns the type of a subagent's event. Its messages are not part of the conversation with the
+/// user; its calls and results are work like any other.
+fn kind_aside(kind: &'static str) -> &'static str {
+    match kind {
         kinds::USER_MESSAGE | kinds::SYSTEM_MESSAGE => kinds::AGENT_THREAD_MESSAGE_SENT,
         kinds::AGENT_MESSAGE => kinds::AGENT_THREAD_MESSAGE_RECEIVED,
         other => other,
-    };
-    (kind, body)
+    }
 }
 
 /// Prefix of a result whose whole text is in a separate file.

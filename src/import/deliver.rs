@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    BadLine, EventDraft, ImportError, LineDraft,
-    draft::IdSource,
+    BadLine, EventDraft, FIRST_LINE, ImportError, LineDraft,
+    draft::{ASIDE, IdSource},
     members::JsonMembers,
     merge::RecordedEvents,
     openai::{ConversationFields, SHAPE_KEY},
@@ -74,8 +74,8 @@ pub(super) struct ImportDelivery<'a> {
     compared: Option<(String, StoredLine, u64)>,
     /// Lines by number, each with the positions of its first and last event.
     line_positions: Vec<(u64, u64, u64)>,
-    /// True if the event of the title names the transcript explicitly.
-    is_named: bool,
+    /// True if an existing session may get a title: it has none, or the transcript names itself.
+    may_name: bool,
     /// Position of the event that has the title, and the position last sent to the server.
     title_at: (Option<u64>, Option<u64>),
     /// Ranges that an earlier import withdrew; set once the stored lines are compared.
@@ -122,7 +122,7 @@ impl<'a> ImportDelivery<'a> {
             stored: None,
             compared: None,
             line_positions: Vec::new(),
-            is_named: false,
+            may_name: false,
             title_at: (None, None),
             rewound: None,
             times: None,
@@ -314,7 +314,7 @@ impl<'a> ImportDelivery<'a> {
                         done.known += 1;
                     }
                     (Err(error), _) => {
-                        let line = part.first().map_or(0, |(line, _)| *line);
+                        let line = part.first().map_or(FIRST_LINE, |(line, _)| *line);
                         done.bad.push(BadLine::new(line, error.to_string(), None));
                     }
                 }
@@ -349,12 +349,12 @@ impl<'a> ImportDelivery<'a> {
         let mut others = Vec::new();
         let is_empty = matches!(self.found, Some(ExistingSession::Present { tail: 0, .. }));
         self.stored.take_if(|_| self.is_new || is_empty);
-        for (index, (number, draft)) in drafts.iter().enumerate() {
+        for (index, (place, draft)) in drafts.iter().enumerate() {
             let Some(stored) = &mut self.stored else {
                 return Ok((others, drafts.get(index..).unwrap_or_default()));
             };
             let Some(hash) = line_hash(draft) else {
-                others.push((*number, draft.clone()));
+                others.push((*place, draft.clone()));
                 continue;
             };
             let of = draft.id.rsplit_once('~').map_or(&*draft.id, |(of, _)| of);
@@ -374,11 +374,11 @@ impl<'a> ImportDelivery<'a> {
                     {
                         (of.to_owned(), line, 0)
                     }
-                    Some(_) => return Err(self.rewritten_error(*number)),
+                    Some(_) => return Err(self.rewritten_error(place.number)),
                 },
             };
             let at = (line.1.first + line.2).min(line.1.last);
-            self.record_position(*number, &draft.id, at, false);
+            self.record_position(place.number, &draft.id, at, false);
             self.compared = Some(line);
             done.known += 1;
         }
@@ -430,6 +430,8 @@ impl<'a> ImportDelivery<'a> {
                 found => {
                     let found = found?;
                     let written = Timestamp::parse(&found.updated_at);
+                    // A subagent's file that was imported alone gave its session no title.
+                    self.may_name |= found.title.is_none();
                     ExistingSession::Present { metadata: found.metadata, tail: found.tail, written }
                 }
             });
@@ -440,7 +442,7 @@ impl<'a> ImportDelivery<'a> {
     /// Updates title and metadata of the session after the last part.
     pub(super) async fn finish(&mut self) -> Result<(), ImportError> {
         self.update_metadata(self.import_metadata.clone()).await?;
-        if self.shape.is_some() && (self.is_new || self.adding && self.is_named) {
+        if self.shape.is_some() && (self.is_new || self.adding && self.may_name) {
             self.update_title().await?;
         }
         if let Some((began, ended)) = self.times.filter(|_| self.shape.is_some()) {
@@ -547,8 +549,8 @@ impl<'a> ImportDelivery<'a> {
         drafts: &[LineDraft],
         at: &WrittenBatch,
     ) -> Result<(), ClientError> {
-        for ((number, draft), stored) in drafts.iter().zip(&at.data) {
-            self.record_position(*number, &draft.id, stored.position, true);
+        for ((place, draft), stored) in drafts.iter().zip(&at.data) {
+            self.record_position(place.number, &draft.id, stored.position, true);
         }
         let NewTitle::OfEvent(_) = &self.title else { return Ok(()) };
         if self.is_new && self.title_at.1.is_none() {
@@ -560,6 +562,9 @@ impl<'a> ImportDelivery<'a> {
     /// Records the position of an event; with `may_name` it may become the title's position.
     fn record_position(&mut self, number: u64, id: &str, at: u64, may_name: bool) {
         self.tail = self.tail.max(at + 1);
+        if id.starts_with(ASIDE) {
+            return;
+        }
         push_bounded(&mut self.recent, (id.to_owned(), at), RECENT_MAX);
         if may_name && matches!(&self.title, NewTitle::OfEvent(of) if of == id) {
             self.title_at.0 = Some(at);
@@ -584,7 +589,7 @@ impl<'a> ImportDelivery<'a> {
 
     /// Selects the event whose text is the title from now on.
     pub(super) fn set_title_event(&mut self, id: &str, is_name: bool) {
-        self.is_named |= is_name;
+        self.may_name |= is_name;
         if !matches!(&self.title, NewTitle::OfEvent(of) if of == id) {
             self.title = NewTitle::OfEvent(id.to_owned());
             self.title_at.0 = self.find_position(id).filter(|_| self.is_new).or(self.title_at.0);

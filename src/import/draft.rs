@@ -10,6 +10,11 @@ use crate::{
 /// Name of the member with the counts of removed text.
 const REDACTIONS: &str = "redactions";
 
+/// Prefix of the ids of a subagent's lines that are in a file of its own, and of their texts. The
+/// lines of the session's own file are compared with the stored ones by their ids.
+pub(super) const ASIDE: &str = "aside-";
+pub(super) const ASIDE_RAW: &str = "aside_raw-";
+
 /// An event to append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventDraft {
@@ -129,6 +134,20 @@ pub(super) fn new_draft(id: &str, kind: &str, body: &str) -> EventDraft {
         text.push_str(rest);
     }
     EventDraft { id: id.to_owned(), text, named: IdSource::AllBefore }
+}
+
+/// Returns the event with the ranges that were withdrawn from the conversation.
+pub(super) fn rewound_event(withdrawn: &[(u64, u64)]) -> EventDraft {
+    let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
+    let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
+    let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
+    let id = RecordName { name: "rewound-".to_owned(), hash }.part_id('.', 0);
+    let mut body = ObjectWriter::new();
+    body.add("withdrawn", &ranges);
+    EventDraft {
+        named: IdSource::Content,
+        ..new_draft(&id, kinds::CONTEXT_REWOUND, &body.finish())
+    }
 }
 
 #[cfg(test)]

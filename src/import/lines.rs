@@ -2,7 +2,7 @@
 //! of a transcript. A bad line or an unfinished last one is reported, and the import continues. It
 //! must not send requests.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 
 use serde_json::value::RawValue;
 
@@ -31,11 +31,20 @@ const TYPE_CHARS_SHOWN: usize = 80;
 /// Maximum bytes of a problem, which may quote another program's text.
 const PROBLEM_BYTES_MAX: usize = 400;
 
+/// A line of a source or of its subagents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinePlace {
+    /// Number of the subagent's file among those of the source, from 1; 0 for the source itself.
+    pub file: usize,
+    /// Line number, from 1.
+    pub number: u64,
+}
+
 /// A line that was left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadLine {
-    /// Line number, from 1.
-    pub line: u64,
+    /// The line.
+    pub place: LinePlace,
     /// Reason for which it was left out.
     pub problem: String,
     /// The session of a whole conversation that was left out.
@@ -43,9 +52,9 @@ pub struct BadLine {
 }
 
 impl BadLine {
-    pub(super) fn new(line: u64, mut problem: String, session: Option<SessionId>) -> Self {
+    pub(super) fn new(place: LinePlace, mut problem: String, session: Option<SessionId>) -> Self {
         problem.truncate(problem.floor_char_boundary(PROBLEM_BYTES_MAX));
-        Self { line, problem, session }
+        Self { place, problem, session }
     }
 }
 
@@ -83,6 +92,16 @@ impl<T, const MAX: usize> CappedList<T, MAX> {
     }
 }
 
+/// A record as it was read.
+pub(super) struct ReadLine {
+    pub(super) item: LineItem,
+    pub(super) place: LinePlace,
+    /// Counts of private text that was removed.
+    pub(super) taken: MaskingReport,
+    /// Message about replaced bytes.
+    pub(super) mended: Option<BadLine>,
+}
+
 /// Result of reading one record.
 pub(super) enum LineItem {
     Good(LineContent),
@@ -109,6 +128,8 @@ pub(super) struct SourceLines<'a> {
     /// Session of the first conversation that has no id.
     session: Option<SessionId>,
     conversations: u64,
+    /// Number of the file, as in [`LinePlace`].
+    file: usize,
     /// The program that wrote the transcript, once a line of it was recognized.
     program: Option<TranscriptProgram>,
     line: u64,
@@ -145,6 +166,7 @@ impl<'a> SourceLines<'a> {
             name,
             session,
             conversations: 0,
+            file: 0,
             program: None,
             line: 0,
             bytes: 0,
@@ -156,31 +178,34 @@ impl<'a> SourceLines<'a> {
         }
     }
 
+    /// Creates the lines of a subagent's file of Claude Code.
+    pub(super) fn for_subagent(reader: Box<dyn BufRead + Send + 'a>, file: usize) -> Self {
+        let program = Some(TranscriptProgram::ClaudeCode);
+        Self { file, program, ..Self::new(reader, String::new(), None) }
+    }
+
     /// Returns the text after the last transcript record.
     pub(super) fn trailing_text(&self) -> &str {
         &self.between
     }
 
-    /// Returns the counts of private text that was removed from the last record.
-    pub(super) fn removed(&self) -> &MaskingReport {
-        &self.removed
-    }
-
-    /// Removes and returns the message about replaced bytes in the line of the last record.
-    pub(super) fn take_replaced(&mut self) -> Option<BadLine> {
-        let problem = self.replaced.take()?;
-        Some(BadLine::new(self.line, problem, None))
-    }
-
-    pub(super) fn line_number(&self) -> u64 {
-        self.line
+    fn place(&self) -> LinePlace {
+        LinePlace { file: self.file, number: self.line }
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes
     }
 
-    pub(super) fn next_item(&mut self) -> std::io::Result<Option<LineItem>> {
+    pub(super) fn next_line(&mut self) -> io::Result<Option<ReadLine>> {
+        let Some(item) = self.next_item()? else { return Ok(None) };
+        let replaced = self.replaced.take_if(|_| matches!(item, LineItem::Good(_)));
+        let mended = replaced.map(|problem| BadLine::new(self.place(), problem, None));
+        let (place, taken) = (self.place(), std::mem::take(&mut self.removed));
+        Ok(Some(ReadLine { item, place, taken, mended }))
+    }
+
+    fn next_item(&mut self) -> io::Result<Option<LineItem>> {
         loop {
             let mut rest = match self.rest.take() {
                 Some(rest) => rest,
@@ -215,7 +240,7 @@ impl<'a> SourceLines<'a> {
     }
 
     /// Reads the next line with its newline; the inner error is the reason to leave it out.
-    fn read_line(&mut self) -> std::io::Result<Result<Option<LineRest>, String>> {
+    fn read_line(&mut self) -> io::Result<Result<Option<LineRest>, String>> {
         let mut bytes = Vec::new();
         let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes)?;
         if read == 0 {
@@ -245,7 +270,7 @@ impl<'a> SourceLines<'a> {
         }
     }
 
-    fn skip_line(&mut self) -> std::io::Result<()> {
+    fn skip_line(&mut self) -> io::Result<()> {
         loop {
             let buffer = self.reader.fill_buf()?;
             let (used, done) = match buffer.iter().position(|byte| *byte == b'\n') {
@@ -261,7 +286,7 @@ impl<'a> SourceLines<'a> {
     }
 
     fn bad_item(&self, problem: String) -> LineItem {
-        LineItem::Bad(BadLine::new(self.line, problem, None))
+        LineItem::Bad(BadLine::new(self.place(), problem, None))
     }
 
     /// Parses the first record of a line; also returns its length in bytes.
@@ -278,7 +303,10 @@ impl<'a> SourceLines<'a> {
         let clean = self.private.mask_json(value.get(), &mut self.removed);
         let value = clean.and_then(|text| RawValue::from_string(text).ok()).unwrap_or(value);
         let item = match self.classify(value) {
-            Ok(content) => LineItem::Good(content),
+            Ok(content) if self.file == 0 || matches!(content, LineContent::Entry(..)) => {
+                LineItem::Good(content)
+            }
+            Ok(_) => self.bad_item("it is no line of a subagent's transcript".to_owned()),
             Err(problem) => self.bad_item(problem),
         };
         (item, used)
@@ -399,7 +427,7 @@ mod tests {
                 LineItem::Good(LineContent::Message(_)) => "message".to_owned(),
                 LineItem::Good(LineContent::Event(_)) => "event".to_owned(),
                 LineItem::Good(LineContent::Entry(program, ..)) => program.as_str().to_owned(),
-                LineItem::Bad(bad) => format!("bad {}", bad.line),
+                LineItem::Bad(bad) => format!("bad {}", bad.place.number),
                 LineItem::Torn => "torn".to_owned(),
             })
             .collect()

@@ -9,7 +9,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::event::{json, limits};
+use crate::event::{Timestamp, json, limits};
 
 /// Names and values of one object, in source order.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +40,11 @@ impl JsonMembers {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Value> {
         serde_json::from_str(json::check(self.raw(name)?.get())?).ok()
+    }
+
+    /// Returns the time of a transcript's line.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        self.text("timestamp").as_deref().and_then(Timestamp::parse)
     }
 
     /// Returns the JSON text of a member, unless it is absent or null.

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::{
-    LineDraft,
-    draft::{EventDraft, IdSource, RecordName, new_draft},
+    LineDraft, LinePlace,
+    draft::{ASIDE, ASIDE_RAW, EventDraft, IdSource, RecordName, new_draft},
     members::{JsonMembers, ObjectWriter, content_text},
 };
 use crate::{
@@ -52,6 +52,10 @@ const KINDS: [&str; 5] = [
     kinds::AGENT_TOOL_RESULT,
     kinds::CONTEXT_COMPACTED,
 ];
+
+/// Types of a subagent's words.
+const THREAD_MESSAGES: [&str; 2] =
+    [kinds::AGENT_THREAD_MESSAGE_SENT, kinds::AGENT_THREAD_MESSAGE_RECEIVED];
 
 impl RecordedEvents {
     /// Reads the events that hooks recorded of a session; `None` if there are none. `has_lines` is
@@ -114,14 +118,15 @@ impl RecordedEvents {
     }
 
     /// Returns true if hooks recorded an event of a line; each recorded message matches once.
-    fn match_recorded(&mut self, number: u64, members: &JsonMembers) -> bool {
+    fn match_recorded(&mut self, line: LinePlace, members: &JsonMembers) -> bool {
         let kind = members.text("type").unwrap_or_default();
         let Some(kind) = KINDS.into_iter().find(|one| *one == kind) else {
-            // Hooks record no other type of a line.
-            return true;
+            // Hooks record no other type of a line; of a subagent's words only the last ones.
+            return !THREAD_MESSAGES.contains(&&*kind);
         };
         let position = self.find_position(kind, members);
-        self.found.extend(position.map(|position| (number, position)));
+        let own = position.filter(|_| line.file == 0);
+        self.found.extend(own.map(|position| (line.number, position)));
         position.is_some()
     }
 
@@ -163,9 +168,9 @@ impl RecordedEvents {
         for line in drafts.chunk_by(is_of_line) {
             let known: Vec<(JsonMembers, bool)> = line
                 .iter()
-                .map(|(number, draft)| {
+                .map(|(place, draft)| {
                     let members = JsonMembers::read(&draft.text).unwrap_or_default();
-                    let is_known = self.match_recorded(*number, &members);
+                    let is_known = self.match_recorded(*place, &members);
                     (members, is_known)
                 })
                 .collect();
@@ -177,16 +182,17 @@ impl RecordedEvents {
                 merged.extend(new.map(|(sent, _)| sent.clone()));
                 continue;
             };
-            let number = line.first().map_or(0, |(number, _)| *number);
-            let first = known.first().map(|(first, _)| first);
-            merged.extend(first.map(|first| (number, line_event(first, raw.get(), line))));
-            for ((number, draft), (members, is_known)) in line.iter().zip(&known) {
+            let first = line.first().zip(known.first());
+            merged.extend(first.map(|((place, draft), (first, _))| {
+                (*place, line_event(first, raw.get(), &draft.id))
+            }));
+            for ((place, draft), (members, is_known)) in line.iter().zip(&known) {
                 if !is_known {
                     let mut text = ObjectWriter::from_text(members.without(&["raw", "raw_before"]));
                     if members.raw("raw_in").is_none() {
                         text.add("raw_in", "true");
                     }
-                    merged.push((*number, EventDraft { text: text.finish(), ..draft.clone() }));
+                    merged.push((*place, EventDraft { text: text.finish(), ..draft.clone() }));
                 }
             }
         }
@@ -194,16 +200,17 @@ impl RecordedEvents {
     }
 }
 
-/// Returns the event that stores the text of a line, for an export.
-fn line_event(first: &JsonMembers, raw: &str, line: &[LineDraft]) -> EventDraft {
+/// Returns the event that stores the text of a line, for an export, by its first event.
+fn line_event(first: &JsonMembers, raw: &str, id: &str) -> EventDraft {
     let mut body = ObjectWriter::new();
-    for name in ["created_at", "raw_format", "raw_before", "raw_joined", "redactions"] {
+    let of_line = "created_at session_thread_id raw_format raw_before raw_joined redactions";
+    for name in of_line.split(' ') {
         first.non_null(name).into_iter().for_each(|value| body.add(name, value.get()));
     }
     body.add("raw", raw);
-    let of = line.first().map(|(_, draft)| draft.id.as_str()).unwrap_or_default();
-    let hash = blake3::hash(of.as_bytes()).to_hex().chars().take(24).collect();
-    let id = RecordName { name: "raw-".to_owned(), hash }.part_id('.', 0);
+    let name = if id.starts_with(ASIDE) { ASIDE_RAW } else { "raw-" };
+    let hash = blake3::hash(id.as_bytes()).to_hex().chars().take(24).collect();
+    let id = RecordName { name: name.to_owned(), hash }.part_id('.', 0);
     let draft = new_draft(&id, kinds::TRANSCRIPT_ENTRY, &body.finish());
     EventDraft { named: IdSource::Content, ..draft }
 }

@@ -8,6 +8,7 @@ mod codex;
 mod deliver;
 mod draft;
 mod fitting;
+mod interleave;
 mod known;
 mod lines;
 mod members;
@@ -33,21 +34,22 @@ use serde_json::{Value, value::RawValue};
 
 pub use deliver::UNKNOWN_KEY;
 pub use draft::{EventDraft, IdSource};
-pub use lines::{BadLine, CappedList, LINE_BYTES_MAX};
+pub use interleave::SubagentFile;
+pub use lines::{BadLine, CappedList, LINE_BYTES_MAX, LinePlace};
 pub use members::JsonMembers;
 pub use openai::{ChatFormat, ConversationIds, to_chat, to_messages};
 pub use transcript::{Transcript, TranscriptLines, TranscriptProgram};
 
 use crate::{
     client::{Client, ClientError, RefusalCause},
-    event::{SessionId, Timestamp, kinds},
+    event::{SessionId, Timestamp},
     secrets::MaskingReport,
 };
 use deliver::{DeliveryReport, ImportDelivery};
-use draft::{RecordName, new_draft};
+use draft::rewound_event;
+use interleave::InterleavedLines;
 use known::SourceClasses;
-use lines::{LineContent, LineItem, SourceLines};
-use members::ObjectWriter;
+use lines::{LineContent, LineItem, ReadLine, SourceLines};
 
 /// Error that stopped an import. Events acknowledged before stay stored; a repeated import adds the
 /// others.
@@ -110,7 +112,7 @@ pub struct ImportReport {
     pub results_missing: u64,
     /// Number of lines left out because recording was off at that time or in that directory.
     pub kept_out: u64,
-    /// True if the last line was incomplete and left out: its writer had not finished it.
+    /// True if the last line of a file was incomplete and left out: its writer had not finished it.
     pub torn: bool,
     /// Records of unknown type, stored whole: the number of each type.
     pub unknown: BTreeMap<String, u64>,
@@ -145,6 +147,8 @@ pub struct ImportSource<'a> {
     pub name: String,
     /// The session of a source that holds one conversation without an id.
     pub session: Option<SessionId>,
+    /// Transcripts of its subagents: their lines are part of its session.
+    pub subagents: Vec<SubagentFile<'a>>,
     /// Reads a result that is kept in a separate file, by the path that a line names.
     pub results: Results<'a>,
     /// Rules for transcripts; none for those that belong to no directory of this machine.
@@ -176,20 +180,22 @@ pub async fn import(
             .unwrap_or_else(|| lines::session_id_from(&source.name).0),
         name: source.session.is_none().then(|| source.name.clone()),
         around: source.around,
+        subagents: (1..)
+            .zip(source.subagents.iter().map(|file| Transcript::for_subagent(&file.id)))
+            .collect(),
     };
-    let mut lines = SourceLines::new(source.reader, source.name, source.session);
-    while let Some(item) = lines.next_item()? {
-        run.taken = lines.removed().clone();
-        if matches!(item, LineItem::Good(_)) {
-            lines.take_replaced().into_iter().for_each(|line| run.report.mended.push(line));
-        }
-        run.process_item(item, lines.line_number()).await?;
-        progress(run.progress(lines.bytes_read()));
+    let lines = SourceLines::new(source.reader, source.name, source.session);
+    let mut lines = InterleavedLines::new(lines, source.subagents)?;
+    while let Some(ReadLine { item, place, taken, mended }) = lines.next_line()? {
+        run.taken = taken;
+        mended.into_iter().for_each(|line| run.report.mended.push(line));
+        run.process_item(item, place).await?;
+        progress(run.progress(lines.source().bytes_read()));
     }
     run.process_held(true).await?;
-    run.send_last_events(lines.trailing_text()).await?;
+    run.send_last_events(lines.source().trailing_text()).await?;
     run.finish().await?;
-    progress(run.progress(lines.bytes_read()));
+    progress(run.progress(lines.source().bytes_read()));
     Ok(run.report)
 }
 
@@ -197,8 +203,11 @@ pub async fn import(
 const PART_EVENTS: usize = 1_000;
 const PART_BYTES: usize = 8 << 20;
 
-/// Line number, and an event made from the line.
-type LineDraft = (u64, EventDraft);
+/// A line, and an event made from it.
+type LineDraft = (LinePlace, EventDraft);
+
+/// The first line of a source, for what is about the whole.
+const FIRST_LINE: LinePlace = LinePlace { file: 0, number: 1 };
 
 struct ImportRun<'a> {
     client: &'a Client,
@@ -214,11 +223,13 @@ struct ImportRun<'a> {
     /// Lines that wait for a later line, which shows if the first one's queued text was delivered.
     held: VecDeque<BufferedLine>,
     results: Results<'a>,
+    /// States of the subagents' transcripts without lines, by file.
+    subagents: BTreeMap<usize, Transcript>,
 }
 
 /// A line of a transcript that is not processed yet.
 struct BufferedLine {
-    number: u64,
+    place: LinePlace,
     program: TranscriptProgram,
     line: JsonMembers,
     text: Box<RawValue>,
@@ -235,8 +246,9 @@ struct SingleImport<'a> {
     conversation: ConversationIds,
     /// Session that the transcript names.
     wanted: Option<SessionId>,
-    /// State of the transcript, and the first directory that its lines name.
-    transcript: Option<Transcript>,
+    /// States of the transcript and of its subagents', by file.
+    transcripts: BTreeMap<usize, Transcript>,
+    /// The first directory that a line names.
     directory: Option<String>,
     /// Ids of calls that must not be recorded: their results are left out as well.
     withheld: HashSet<String>,
@@ -250,7 +262,7 @@ struct SingleImport<'a> {
 }
 
 impl<'a> ImportRun<'a> {
-    async fn process_item(&mut self, item: LineItem, line: u64) -> Result<(), ImportError> {
+    async fn process_item(&mut self, item: LineItem, line: LinePlace) -> Result<(), ImportError> {
         match item {
             LineItem::Bad(bad) => self.report.bad.push(bad),
             LineItem::Torn => self.report.torn = true,
@@ -266,7 +278,7 @@ impl<'a> ImportRun<'a> {
                     drafts.extend(made);
                 }
                 if let Some(problem) = drafts.iter().find_map(EventDraft::problem) {
-                    self.push_bad_line(line, problem);
+                    self.report.bad.push(BadLine::new(line, problem, None));
                     return Ok(());
                 }
                 if let Some(problem) = seen.rejection() {
@@ -311,7 +323,7 @@ impl<'a> ImportRun<'a> {
             }
             LineItem::Good(LineContent::Entry(program, entry, text, before)) => {
                 let taken = std::mem::take(&mut self.taken);
-                let held = BufferedLine { number: line, program, line: entry, text, before, taken };
+                let held = BufferedLine { place: line, program, line: entry, text, before, taken };
                 self.held.push_back(held);
                 self.process_held(false).await?;
             }
@@ -322,10 +334,12 @@ impl<'a> ImportRun<'a> {
     /// Processes the held lines that need no later line; with `is_end`, all of them.
     async fn process_held(&mut self, is_end: bool) -> Result<(), ImportError> {
         while let Some(first) = self.held.front() {
-            let transcript = self.single.as_ref().and_then(|single| single.transcript.as_ref());
-            let dequeued = transcript.and_then(|transcript| transcript.dequeued_text(&first.line));
+            let file = first.place.file;
+            let transcript = self.single.as_ref().and_then(|single| single.transcripts.get(&file));
+            let dequeued =
+                transcript.and_then(|transcript| transcript.claude.dequeued_text(&first.line));
             let repeated = dequeued.map(|text| {
-                let mut later = self.held.iter().skip(1);
+                let mut later = self.held.iter().skip(1).filter(|held| held.place.file == file);
                 later.find_map(|held| queue::is_delivered_by(&text, &first.line, &held.line))
             });
             let bytes = || self.held.iter().map(|held| held.text.get().len()).sum::<usize>();
@@ -346,7 +360,7 @@ impl<'a> ImportRun<'a> {
         held: BufferedLine,
         is_repeated: bool,
     ) -> Result<(), ImportError> {
-        let BufferedLine { number, program, line, text, before, taken } = held;
+        let BufferedLine { place, program, line, text, before, taken } = held;
         let (line, text) = (&line, text.get());
         self.taken = taken;
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
@@ -358,8 +372,7 @@ impl<'a> ImportRun<'a> {
             single.delivery.set_sessions(session.clone(), beside);
             single.wanted = Some(session);
         }
-        let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
-        let preserved = transcript.take_preserved(line);
+        let preserved = single.transcript(place, program).take_preserved(line);
         if !preserved.is_empty() && !single.refused {
             // A compaction lists its kept events by position, so earlier events are sent first.
             self.single = Some(single);
@@ -370,24 +383,21 @@ impl<'a> ImportRun<'a> {
                 true => Vec::new(),
                 false => single.delivery.find_positions(&preserved),
             };
-            single
-                .transcript
-                .iter_mut()
-                .for_each(|transcript| transcript.set_kept_positions(kept.clone()));
+            single.transcript(place, program).claude.kept = kept;
         }
-        let transcript = single.transcript.get_or_insert_with(|| Transcript::new(program));
+        let transcript = single.transcript(place, program);
         if is_repeated {
-            transcript.mark_delivered();
+            transcript.claude.mark_delivered();
         }
         let apart =
             text.contains(claude::PERSISTED).then(|| claude::whole_result_path(line)).flatten();
         if let Some(path) = apart {
             match (self.results)(&path) {
-                Some(text) => transcript.set_whole_result(text),
+                Some(text) => transcript.apart = Some(text),
                 None => self.report.results_missing += 1,
             }
         }
-        transcript.record_line(line, number);
+        transcript.record_line(line, place.number);
         let mut drafts = transcript.process_line(line, text, &before);
         single.seen.classify_line(program, line, &drafts);
         single.directory = single.directory.take().or_else(|| program.directory(line));
@@ -396,15 +406,12 @@ impl<'a> ImportRun<'a> {
             self.single = Some(single);
             return Ok(());
         }
-        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
-        at.into_iter().for_each(|at| single.delivery.extend_times(at));
+        line.time().into_iter().for_each(|at| single.delivery.extend_times(at));
         let session = program.session_id(line);
         let is_own = single.wanted.as_ref().zip(session).is_none_or(|(own, of)| own.as_str() == of);
-        if let Some(transcript) = &mut single.transcript {
-            drafts.extend(transcript.finished_reports(Some(line), is_own));
-        }
+        drafts.extend(single.transcript(place, program).finished_reports(Some(line), is_own));
         self.report.records += 1;
-        self.collect_drafts(single, number, drafts).await
+        self.collect_drafts(single, place, drafts).await
     }
 
     /// Returns true if the recording rules, which are those of hooks, allow a line.
@@ -419,8 +426,7 @@ impl<'a> ImportRun<'a> {
         let session = single.wanted.as_ref().unwrap_or(&self.single_name);
         let directory = program.directory(line).or_else(|| single.directory.clone());
         let directory = directory.as_deref();
-        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
-        let mut may = around.may_record(session.as_str(), at, directory);
+        let mut may = around.may_record(session.as_str(), line.time(), directory);
         for draft in drafts {
             let event = JsonMembers::read(&draft.text).unwrap_or_default();
             let Some(call) = event.text("call_id") else { continue };
@@ -437,15 +443,11 @@ impl<'a> ImportRun<'a> {
         ImportProgress { bytes, events: self.report.added + self.report.known }
     }
 
-    fn push_bad_line(&mut self, line: u64, problem: String) {
-        self.report.bad.push(BadLine::new(line, problem, None));
-    }
-
     /// Returns true if a conversation was sent. Rejected content is reported as skipped, and the
     /// import continues.
     fn accept(
         &mut self,
-        line: u64,
+        line: LinePlace,
         session: &SessionId,
         sent: Result<(), ImportError>,
     ) -> Result<bool, ImportError> {
@@ -464,14 +466,14 @@ impl<'a> ImportRun<'a> {
     /// skipped, and later ids do not depend on it.
     async fn process_record(
         &mut self,
-        line: u64,
+        line: LinePlace,
         draft: impl FnOnce(&mut ConversationIds, &mut SourceClasses) -> Vec<EventDraft>,
     ) -> Result<(), ImportError> {
         let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         let mut conversation = single.conversation.clone();
         let drafts = draft(&mut conversation, &mut single.seen);
         if let Some(problem) = drafts.iter().find_map(EventDraft::problem) {
-            self.push_bad_line(line, problem);
+            self.report.bad.push(BadLine::new(line, problem, None));
             self.single = Some(single);
             return Ok(());
         }
@@ -484,7 +486,7 @@ impl<'a> ImportRun<'a> {
     async fn collect_drafts(
         &mut self,
         mut single: SingleImport<'a>,
-        line: u64,
+        line: LinePlace,
         mut drafts: Vec<EventDraft>,
     ) -> Result<(), ImportError> {
         drafts.iter_mut().take(1).for_each(|first| first.add_redactions(&self.taken));
@@ -502,7 +504,7 @@ impl<'a> ImportRun<'a> {
             delivery,
             conversation: ConversationIds::new(),
             wanted: None,
-            transcript: None,
+            transcripts: self.subagents.clone(),
             directory: None,
             withheld: HashSet::new(),
             drafts: Vec::new(),
@@ -521,22 +523,23 @@ impl<'a> ImportRun<'a> {
         single.bytes = 0;
         if let Some(problem) = single.seen.rejection().filter(|_| !single.refused) {
             let session = single.delivery.session().clone();
-            self.report.skipped.push(BadLine::new(1, problem, Some(session)));
+            self.report.skipped.push(BadLine::new(FIRST_LINE, problem, Some(session)));
             single.refused = true;
         }
-        if let Some(transcript) = single.transcript.as_ref().filter(|_| !single.described) {
+        let transcript = single.transcripts.values().next().filter(|_| !single.described);
+        if let Some(program) = transcript.map(Transcript::program) {
             let directory = single.directory.clone();
             let workspace = match self.around {
                 Some(around) => directory.and_then(|path| around.workspace(&path)),
                 None => directory,
             };
-            single.delivery.describe_transcript(transcript.program(), workspace);
+            single.delivery.describe_transcript(program, workspace);
             single.described = true;
         }
-        let title = single.transcript.as_ref().and_then(Transcript::title_event);
+        let title = single.transcripts.get(&0).and_then(Transcript::title_event);
         title.into_iter().for_each(|(id, is_name)| single.delivery.set_title_event(id, is_name));
         if !single.refused {
-            let line = drafts.first().map_or(1, |(line, _)| *line);
+            let line = drafts.first().map_or(FIRST_LINE, |(line, _)| *line);
             let sent = self.send(&mut single.delivery, drafts).await;
             single.refused = !self.accept(line, single.delivery.session(), sent)?;
             let session = single.delivery.session();
@@ -551,29 +554,26 @@ impl<'a> ImportRun<'a> {
     /// line if it is unusual or an earlier import stored that there was none.
     async fn send_last_events(&mut self, after: &str) -> Result<(), ImportError> {
         if let Some(single) = &mut self.single {
-            let reports = single
-                .transcript
-                .as_mut()
-                .map(|transcript| transcript.finished_reports(None, true));
-            single.drafts.extend(reports.into_iter().flatten().map(|draft| (1, draft)));
+            let all = single.transcripts.values_mut();
+            let reports = all.flat_map(|transcript| transcript.finished_reports(None, true));
+            single.drafts.extend(reports.map(|draft| (FIRST_LINE, draft)));
         }
         self.flush().await?;
         let Some(single) = self.single.as_mut().filter(|single| !single.refused) else {
             return Ok(());
         };
-        if let Some(transcript) = &single.transcript {
+        if let Some(transcript) = single.transcripts.get(&0) {
             let withdrawn = single.delivery.withdrawn_positions(&transcript.withdrawn_lines());
             if !withdrawn.is_empty() || single.delivery.has_earlier_withdrawn() {
-                single.drafts.push((1, rewound_event(&withdrawn)));
+                single.drafts.push((FIRST_LINE, rewound_event(&withdrawn)));
             }
         }
-        let of =
-            |after| single.transcript.as_ref().and_then(|transcript| transcript.end_event(after));
+        let of = |after| single.transcripts.get(&0)?.end_event(after);
         let (Some(draft), Some(without)) = (of(after), of("")) else { return Ok(()) };
         if after != transcript::usual_separator(false)
-            || single.delivery.is_stored(&(1, without)).await?
+            || single.delivery.is_stored(&(FIRST_LINE, without)).await?
         {
-            single.drafts.push((1, draft));
+            single.drafts.push((FIRST_LINE, draft));
         }
         Ok(())
     }
@@ -614,33 +614,21 @@ impl<'a> ImportRun<'a> {
     }
 }
 
-/// Returns the event with the ranges that were withdrawn from the conversation.
-fn rewound_event(withdrawn: &[(u64, u64)]) -> EventDraft {
-    let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
-    let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
-    let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
-    let id = RecordName { name: "rewound-".to_owned(), hash }.part_id('.', 0);
-    let mut body = ObjectWriter::new();
-    body.add("withdrawn", &ranges);
-    EventDraft {
-        named: IdSource::Content,
-        ..new_draft(&id, kinds::CONTEXT_REWOUND, &body.finish())
+impl SingleImport<'_> {
+    /// Returns the state of the transcript that a line is from.
+    fn transcript(&mut self, line: LinePlace, program: TranscriptProgram) -> &mut Transcript {
+        self.transcripts.entry(line.file).or_insert_with(|| Transcript::new(program))
     }
 }
 
 /// Returns the session of a transcript: the file's name if that is a session id, else the id in a
-/// line. A subagent's file gets a session of its own, named after its parent's.
+/// line.
 fn transcript_session(
     program: TranscriptProgram,
     name: &str,
     line: &JsonMembers,
 ) -> Option<SessionId> {
-    let named = program.session_id(line);
     let is_id = name.len() == 36 && name.split('-').count() == 5;
-    let name = match named {
-        _ if is_id => name.to_owned(),
-        Some(parent) if name.starts_with("agent-") => format!("{parent}.{name}"),
-        named => named?,
-    };
+    let name = if is_id { name.to_owned() } else { program.session_id(line)? };
     Some(lines::session_id_from(&name).0)
 }

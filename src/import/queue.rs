@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::members::{JsonMembers, content_text, is_true};
-use crate::event::{Timestamp, push_bounded};
+use crate::event::push_bounded;
 
 /// Maximum queued texts; beyond it, the oldest is dropped.
 const WAITING_MAX: usize = 100;
@@ -64,10 +64,9 @@ pub(super) fn is_delivered_by(text: &str, left: &JsonMembers, later: &JsonMember
     if delivered_text(later).as_deref() == Some(text) {
         return Some(true);
     }
-    let at = |line: &JsonMembers| line.text("timestamp").as_deref().and_then(Timestamp::parse);
     let is_answer =
         later.text("type").as_deref() == Some("assistant") && !is_true(later, "isSidechain");
-    (is_answer && at(later) > at(left)).then_some(false)
+    (is_answer && later.time() > left.time()).then_some(false)
 }
 
 /// Returns the attachment of a line if it is a queued prompt of the user.

@@ -10,7 +10,7 @@ pub(super) const SYNTHETIC: &str = "<synthetic>";
 pub(super) type UsageReport = (String, Vec<(&'static str, String)>);
 
 /// Returns the usage report in a line of Claude Code, by message id: each line of a message repeats
-/// it. A copy from another file has none; that of a subagent names its thread.
+/// it. A copy from another file has none.
 pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
     const COUNTS: [&str; 4] =
         ["input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"];
@@ -28,7 +28,6 @@ pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
     let mut members =
         vec![("message_id", quote(&id)), ("model_usage", counts_object(&usage, &COUNTS)?)];
     members.extend(message.non_null("model").map(|model| ("model", model.get().to_owned())));
-    members.extend(thread_of(line).map(|thread| ("session_thread_id", quote(&thread))));
     Some((id, members))
 }
 

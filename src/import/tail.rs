@@ -346,8 +346,7 @@ impl TailReader<'_> {
         mut later: impl Iterator<Item = &'b CleanRecord>,
     ) {
         let CleanRecord { line, text, taken } = record;
-        let at = line.text("timestamp").as_deref().and_then(Timestamp::parse);
-        if !(self.may_read)(at, line.text("cwd").as_deref()) {
+        if !(self.may_read)(line.time(), line.text("cwd").as_deref()) {
             return;
         }
         let (bodies, may_type) = match self.program {
@@ -367,7 +366,7 @@ impl TailReader<'_> {
                 }
                 // Hooks report every other prompt.
                 let kind = line.text("type").unwrap_or_default();
-                (self.claude.bodies(line), kind == "attachment" || kind == "queue-operation")
+                (self.claude.bodies(line, false), kind == "attachment" || kind == "queue-operation")
             }
             TranscriptProgram::Codex => (self.codex.bodies(line), false),
         };
@@ -415,7 +414,7 @@ impl TailReader<'_> {
                 _ => {}
             }
         }
-        if let Some(report) = usage_report(self.program, line) {
+        if let Some(report) = usage_report(self.program, line, thread_of(line)) {
             // The report of a request's last line replaces the earlier ones.
             self.events.retain(|(id, _)| *id != report.id);
             let report = self.mask(report, &MaskingReport::default());
@@ -448,7 +447,7 @@ impl TailReader<'_> {
 
 /// Returns the members that each event of a line has: time, ids and source.
 fn line_members(line: &JsonMembers) -> ObjectWriter {
-    let mut whole = line_head(line);
+    let mut whole = line_head(line, None);
     whole.add("recorded_from", "\"transcript\"");
     whole
 }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     claude::ClaudeState,
     codex::{self, CodexState},
-    draft::{EventDraft, IdSource, RecordName, new_draft},
+    draft::{ASIDE, EventDraft, IdSource, RecordName, new_draft},
     fitting,
     members::{JsonMembers, ObjectWriter, canonical_text, merge, quote},
     requests,
@@ -18,6 +18,9 @@ use crate::event::{Timestamp, kinds, push_bounded};
 
 /// Maximum lines whose event ids are kept in memory: a compaction may name recent ones.
 const RECENT_MAX: usize = 10_000;
+
+/// Format of the lines of a subagent's own file: they are not lines of the session's transcript.
+const SUBAGENT_FORMAT: &str = "claude-code-subagent";
 
 /// Maximum requests whose report may still change, and maximum summaries that are kept.
 const OPEN_MAX: usize = 4;
@@ -75,7 +78,9 @@ impl TranscriptProgram {
 #[derive(Clone, Debug)]
 pub struct Transcript {
     program: TranscriptProgram,
-    claude: ClaudeState,
+    /// Id of the subagent whose own file it is.
+    subagent: Option<String>,
+    pub(super) claude: ClaudeState,
     codex: CodexState,
     /// Number of occurrences of each line, by its short hash.
     seen: HashMap<[u8; 12], u32>,
@@ -87,7 +92,7 @@ pub struct Transcript {
     requests: VecDeque<EventDraft>,
     titles: TitleEvents,
     /// Whole result for the next line, which has only its beginning.
-    apart: Option<String>,
+    pub(super) apart: Option<String>,
 }
 
 /// Ids of the events that may name a transcript.
@@ -116,6 +121,7 @@ impl Transcript {
     pub fn new(program: TranscriptProgram) -> Self {
         Self {
             program,
+            subagent: None,
             claude: ClaudeState::default(),
             codex: CodexState::default(),
             seen: HashMap::new(),
@@ -126,6 +132,21 @@ impl Transcript {
             titles: TitleEvents::default(),
             apart: None,
         }
+    }
+
+    /// Creates the state of a subagent's own transcript without lines.
+    pub(super) fn for_subagent(id: &str) -> Self {
+        Self { subagent: Some(id.to_owned()), ..Self::new(TranscriptProgram::ClaudeCode) }
+    }
+
+    /// Returns the format of its lines.
+    fn format(&self) -> &'static str {
+        if self.subagent.is_some() { SUBAGENT_FORMAT } else { self.program.as_str() }
+    }
+
+    /// Returns the id of the subagent that wrote a line; `None` for the session's agent.
+    fn thread_of(&self, line: &JsonMembers) -> Option<String> {
+        self.subagent.clone().or_else(|| requests::thread_of(line))
     }
 
     /// Returns the program that wrote the transcript.
@@ -161,26 +182,6 @@ impl Transcript {
         runs.into_iter().filter_map(ids).collect()
     }
 
-    /// Sets the positions of kept lines, before the compaction line is processed.
-    pub(super) fn set_kept_positions(&mut self, kept: Vec<(u64, u64)>) {
-        self.claude.set_kept_positions(kept);
-    }
-
-    /// Returns the queued text that a line removes, unless an earlier line delivered it.
-    pub(super) fn dequeued_text(&self, line: &JsonMembers) -> Option<String> {
-        self.claude.dequeued_text(line)
-    }
-
-    /// Records that a later line delivers the text that leaves the queue with the next line.
-    pub(super) fn mark_delivered(&mut self) {
-        self.claude.mark_delivered();
-    }
-
-    /// Sets the whole result for the next line, which has only its beginning.
-    pub(super) fn set_whole_result(&mut self, text: String) {
-        self.apart = Some(text);
-    }
-
     /// Records number and parent of the next line, before [`Self::process_line`].
     pub(super) fn record_line(&mut self, line: &JsonMembers, number: u64) {
         match self.program {
@@ -214,7 +215,8 @@ impl Transcript {
         is_own: bool,
     ) -> Vec<EventDraft> {
         let own = line.filter(|_| is_own);
-        if let Some(report) = own.and_then(|line| usage_report(self.program, line)) {
+        let report = own.and_then(|line| usage_report(self.program, line, self.thread_of(line)));
+        if let Some(report) = report {
             self.requests.retain(|one| one.id != report.id);
             self.requests.push_back(named_by_content(report));
         }
@@ -288,7 +290,9 @@ impl Transcript {
     ) -> Vec<EventDraft> {
         let id = self.unique_name(line, text);
         let bodies = match self.program {
-            TranscriptProgram::ClaudeCode => self.claude.bodies(line),
+            TranscriptProgram::ClaudeCode => {
+                self.claude.bodies(line, self.thread_of(line).is_some())
+            }
             TranscriptProgram::Codex => self.codex.bodies(line),
         };
         let apart = self.apart.take();
@@ -308,7 +312,7 @@ impl Transcript {
                 } else {
                     whole.add("raw_in", "true");
                 }
-                whole.add("raw_format", &quote(self.program.as_str()));
+                whole.add("raw_format", &quote(self.format()));
                 named_by_content(new_draft(
                     &id.part_id('.', first + part),
                     kind,
@@ -330,7 +334,7 @@ impl Transcript {
 
     /// Returns the members that each event of a line has; a missing time is the previous one.
     fn event_head(&self, line: &JsonMembers) -> ObjectWriter {
-        let mut head = line_head(line);
+        let mut head = line_head(line, self.thread_of(line));
         if let Some(at) = self.codex.inherited_time(line) {
             head.add("created_at", &quote(at));
         }
@@ -341,6 +345,11 @@ impl Transcript {
     /// program that resumes a session in another file may repeat the line there.
     fn unique_name(&mut self, line: &JsonMembers, text: &str) -> RecordName {
         let (short, mut name) = name_of_line(line, text);
+        if let Some(subagent) = &self.subagent {
+            let hash = blake3::hash(format!("{subagent} {}", name.hash).as_bytes());
+            let hash = hash.to_hex().chars().take(24).collect();
+            name = RecordName { name: ASIDE.to_owned(), hash };
+        }
         let times = self.seen.entry(short).or_default();
         *times += 1;
         if *times > 1 {
@@ -359,7 +368,7 @@ impl Transcript {
     ) -> Vec<EventDraft> {
         let head = || {
             let mut body = self.event_head(line);
-            body.add("raw_format", &quote(self.program.as_str()));
+            body.add("raw_format", &quote(self.format()));
             body
         };
         let mut body = head();
@@ -412,12 +421,16 @@ fn named_by_content(draft: EventDraft) -> EventDraft {
 }
 
 /// Returns the event of the usage report in a line, with an id derived from the request's.
-pub(super) fn usage_report(program: TranscriptProgram, line: &JsonMembers) -> Option<EventDraft> {
+pub(super) fn usage_report(
+    program: TranscriptProgram,
+    line: &JsonMembers,
+    thread: Option<String>,
+) -> Option<EventDraft> {
     let (request, members) = match program {
         TranscriptProgram::ClaudeCode => requests::claude_report(line)?,
         TranscriptProgram::Codex => requests::codex_report(line)?,
     };
-    let mut whole = line_head(line);
+    let mut whole = line_head(line, thread);
     whole.add("recorded_from", "\"transcript\"");
     members.iter().for_each(|(name, value)| whole.add(name, value));
     let hash = blake3::hash(request.as_bytes()).to_hex().chars().take(24).collect();
@@ -437,8 +450,9 @@ pub(super) fn name_of_line(line: &JsonMembers, text: &str) -> ([u8; 12], RecordN
     (short, RecordName { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
-/// Returns the members that each event of a line has: its time, its id and its parent's id.
-pub(super) fn line_head(line: &JsonMembers) -> ObjectWriter {
+/// Returns the members that each event of a line has: its time, its id, its parent's id and the
+/// subagent's.
+pub(super) fn line_head(line: &JsonMembers, thread: Option<String>) -> ObjectWriter {
     let mut head = ObjectWriter::new();
     let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
     if let Some(time) = time {
@@ -449,6 +463,7 @@ pub(super) fn line_head(line: &JsonMembers) -> ObjectWriter {
             head.add(to, value.get());
         }
     }
+    thread.into_iter().for_each(|thread| head.add("session_thread_id", &quote(&thread)));
     head
 }
 

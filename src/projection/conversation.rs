@@ -7,7 +7,7 @@ use std::{
     ops::Range,
 };
 
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
@@ -105,7 +105,8 @@ pub struct Conversation {
     pub other: u64,
     /// Latest message of the agent.
     pub last_answer: Option<EventLine>,
-    /// Latest events with text, oldest first, without those that only report how a program ran.
+    /// Latest events with text, oldest first, without those of subagents and those that only report
+    /// how a program ran.
     pub recent: VecDeque<EventLine>,
     answers: KeptMessages<SpokenMessage>,
 }
@@ -223,7 +224,7 @@ pub(super) fn keep_newest<T>(
 struct AgentMessage<'a> {
     #[serde(borrow)]
     content: Option<&'a RawValue>,
-    session_thread_id: Option<serde::de::IgnoredAny>,
+    session_thread_id: Option<IgnoredAny>,
 }
 
 /// Returns true if every sentence of a message is a courtesy or narration.
@@ -247,12 +248,17 @@ struct ShownMembers<'a> {
     name: Option<&'a RawValue>,
     #[serde(borrow)]
     input: Option<&'a RawValue>,
+    session_thread_id: Option<IgnoredAny>,
 }
 
-/// Formats an event in one line: its text, the tool and its input, or the raw body.
+/// Formats an event in one line: its text, the tool and its input, or the raw body; empty for an
+/// event of a subagent.
 fn format_event_line(body: &[u8], chars_max: usize) -> String {
     let as_is = || one_line(&strip_raw_member(body), chars_max);
     let Some(shape) = super::body::read::<ShownMembers<'_>>(body) else { return as_is() };
+    if shape.session_thread_id.is_some() {
+        return String::new();
+    }
     if let Some(name) = shape.name.and_then(parse_string) {
         let input = shape.input.map_or("", RawValue::get);
         return one_line(

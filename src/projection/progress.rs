@@ -48,8 +48,6 @@ pub struct CallOutput {
     pub ended: &'static str,
     /// Files that it shows, relative to the session's directory if they are below it.
     pub reads: Box<[Box<str>]>,
-    /// True if a subagent made the call.
-    pub is_aside: bool,
     /// Keys of the simple commands that were run, by which runs are compared.
     pub(super) commands: Box<[u64]>,
 }
@@ -182,7 +180,9 @@ impl WorkProgress {
             }
             ToolEvent::Call(..) => None,
             ToolEvent::Result(call, answer) => match call.does {
-                ToolKind::Plan if call.is_aside() || answer.failed => None,
+                // A subagent's would take the place of one that the session's agent has seen.
+                _ if call.is_aside() => None,
+                ToolKind::Plan if answer.failed => None,
                 ToolKind::Plan => {
                     let created = call.tool.eq_ignore_ascii_case("TaskCreate");
                     let input = call.plan.as_ref().filter(|_| created)?;
@@ -191,7 +191,6 @@ impl WorkProgress {
                 // A changed file is listed with the files; its echo adds nothing.
                 ToolKind::Edits if !answer.failed => None,
                 ToolKind::Own => None,
-                _ if call.is_aside() => self.fold_output(call, answer),
                 _ if answer.unrun == Some(NotRun::Refused) => {
                     if let Some(said) = refusal_comment(&answer.text) {
                         self.instructions.add_refusal_comment(answer.position, said, marks);
@@ -244,7 +243,6 @@ impl WorkProgress {
             text: clip(&text, RESULT_CHARS_MAX),
             ended: answer.outcome(),
             reads: call.reads.clone(),
-            is_aside: call.is_aside(),
             commands: call
                 .command
                 .iter()

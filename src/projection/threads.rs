@@ -15,7 +15,7 @@ use crate::{
 /// Most subagents kept.
 const THREADS_MAX: usize = 1_024;
 /// Most calls of subagents kept that no subagent is known of yet.
-const CALLS_MAX: usize = 32;
+const CALLS_MAX: usize = 256;
 /// Most characters kept of an id, a kind and a description.
 const ID_CHARS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 160;
@@ -36,6 +36,8 @@ pub struct Threads {
 #[derive(Clone, Debug)]
 struct AgentCall {
     position: Position,
+    /// Id of the subagent, once a result names it.
+    agent: Option<String>,
     thread: Option<String>,
     kind: Option<String>,
     description: Option<String>,
@@ -104,6 +106,7 @@ impl Threads {
             let short = |text: String, most| Some(one_line(&text, most));
             let started = AgentCall {
                 position: event.position,
+                agent: None,
                 thread: call.thread().map(str::to_owned),
                 kind: input
                     .subagent_type
@@ -127,10 +130,15 @@ impl Threads {
             let end = rest.find(|one: char| !one.is_alphanumeric() && !matches!(one, '-' | '_'));
             rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
         });
-        if let (Some(started), Some(name)) = (started, named.filter(|name| !name.is_empty()))
-            && let Some(one) = self.all.iter_mut().find(|one| one.thread == name)
-        {
-            started.link(one);
+        if let (Some(started), Some(name)) = (started, named.filter(|name| !name.is_empty())) {
+            match self.all.iter_mut().find(|one| one.thread == name) {
+                Some(one) => started.link(one),
+                // A subagent in the background, or of which no event is recorded yet.
+                None => {
+                    let started = AgentCall { agent: Some(name.to_owned()), ..started };
+                    push_bounded(&mut self.calls, started, CALLS_MAX);
+                }
+            }
         }
     }
 
@@ -146,7 +154,9 @@ impl Threads {
             return None;
         }
         // Until its result names the subagent, a single call of its kind is the one.
-        let fits = |call: &&AgentCall| call.kind.is_none() || named.is_none() || call.kind == named;
+        let fits = |call: &&AgentCall| {
+            call.agent.is_none() && (call.kind.is_none() || named.is_none() || call.kind == named)
+        };
         let mut calls = self.calls.iter().filter(fits);
         let only = calls.next().filter(|_| !known && calls.next().is_none()).cloned();
         let one = self.thread_at(Some(&thread), event.position)?;
@@ -155,7 +165,7 @@ impl Threads {
             kinds::SESSION_THREAD_STATUS_IDLE => one.is_running = false,
             _ => {}
         }
-        if let Some(call) = only {
+        if let Some(call) = only.filter(|_| one.call.is_none()) {
             call.link(one);
         }
         if let Some(named) = named {
@@ -173,7 +183,12 @@ impl Threads {
             return None;
         }
         let index = known.unwrap_or_else(|| {
-            self.all.push(SubagentOut { thread, from: at, ..SubagentOut::default() });
+            let of = self.calls.iter().position(|call| call.agent.as_ref() == Some(&thread));
+            let mut new = SubagentOut { thread, from: at, ..SubagentOut::default() };
+            of.and_then(|of| self.calls.remove(of))
+                .into_iter()
+                .for_each(|call| call.link(&mut new));
+            self.all.push(new);
             self.all.len() - 1
         });
         let one = self.all.get_mut(index)?;

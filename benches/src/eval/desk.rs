@@ -103,12 +103,13 @@ impl Desk {
             reader: Box::new(lines.as_bytes()),
             name: session.to_string(),
             session: Some(session.clone()),
+            subagents: Vec::new(),
             results: Box::new(|_| None),
             around: None,
         };
         let report = import::import(&self.client, source, &mut |_| {}).await?;
         match report.bad.items().first() {
-            Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.line, bad.problem))),
+            Some(bad) => Err(Failure::Usage(format!("line {}: {}", bad.place.number, bad.problem))),
             None => Ok(()),
         }
     }

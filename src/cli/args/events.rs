@@ -150,8 +150,8 @@ Each line of a file is JSON, one of
   {\"type\": \"user.message\", …}       one event, as `sessionlog events` prints it
 or the file is a transcript of Claude Code (~/.claude/projects/…/ID.jsonl) or a rollout of Codex
 (~/.codex/sessions/…/rollout-….jsonl). Messages of Anthropic's API work too.
-A transcript is imported into the session it belongs to. If hooks already recorded that session, the
-transcript goes into ID.transcript beside it.
+A transcript is imported into the session it belongs to, together with those of its subagents
+(ID/subagents/agent-….jsonl beside it). What hooks recorded of the session is not recorded again.
 Importing a grown file again adds only what is new. A conversation is never merged into a session
 that holds another one; it is skipped and reported: name another session with --session. Events keep
 their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]

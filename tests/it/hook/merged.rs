@@ -267,3 +267,79 @@ fn an_old_transcript_imported_today_is_not_the_latest_work() {
     let restored = place.run(&["handoff", "restore", "/home/ada/proj", "--look", "--json"]).json();
     assert_eq!(restored["continues"], resumed, "{restored}");
 }
+
+#[test]
+fn the_files_of_recorded_subagents_add_their_words_and_tokens_once() {
+    let place = Place::new();
+    let tell = |name: &str, more: Value| quiet(&place, &claude(name, &more));
+    let agent = json!({ "subagent_type": "Explore", "description": "Sound the channel" });
+    let with = |base: &Value, more: Value| {
+        let mut base = base.clone();
+        base.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        base
+    };
+    tell("SessionStart", json!({ "source": "startup" }));
+    tell("UserPromptSubmit", json!({ "prompt": "Sound the channel", "prompt_id": "p1" }));
+    let start = json!({ "tool_name": "Agent", "tool_use_id": "b1", "tool_input": agent });
+    tell("PreToolUse", start.clone());
+    let by = json!({ "agent_id": "a1", "agent_type": "Explore" });
+    tell("SubagentStart", by.clone());
+    let look = json!({ "tool_name": "Bash", "tool_use_id": "b2", "agent_id": "a1",
+        "tool_input": { "command": "cat chart.txt" } });
+    tell("PreToolUse", look.clone());
+    tell("PostToolUse", with(&look, json!({ "tool_response": { "stdout": "six", "stderr": "" } })));
+    tell("SubagentStop", with(&by, json!({ "last_assistant_message": "It is six deep." })));
+    let answer = json!([{ "type": "text", "text": "Six deep.\nagentId: a1" }]);
+    tell("PostToolUse", with(&start, json!({ "tool_response": { "content": answer } })));
+    tell("Stop", json!({ "last_assistant_message": "The channel is six deep." }));
+    let aside = |line: String| {
+        let line = serde_json::from_str::<Value>(&line).unwrap();
+        let mut line = with(&line, json!({ "isSidechain": true, "agentId": "a1" }));
+        if line["type"] == "assistant" {
+            line["message"]["usage"] = json!({ "input_tokens": 30, "output_tokens": 2 });
+        }
+        line.to_string() + "\n"
+    };
+    let main = [
+        user("09:00:01", json!("Sound the channel")),
+        agent_call("09:00:02", "b1", "Agent", &agent),
+        user(
+            "09:00:06",
+            json!([{ "type": "tool_result", "tool_use_id": "b1", "content": answer }]),
+        ),
+        self::agent("09:00:07", json!({ "type": "text", "text": "The channel is six deep." })),
+    ]
+    .concat();
+    let result = json!([{ "type": "tool_result", "tool_use_id": "b2", "content": "six" }]);
+    let file = [
+        user("09:00:03", json!("Measure by the buoys")),
+        agent_call("09:00:04", "b2", "Bash", &json!({ "command": "cat chart.txt" })),
+        user("09:00:05", result),
+        self::agent("09:00:05", json!({ "type": "text", "text": "It is six deep." })),
+    ];
+    let file: String = file.map(aside).concat();
+    std::fs::create_dir_all(place.path(&format!("{SESSION}/subagents"))).unwrap();
+    place.write(&format!("{SESSION}/subagents/agent-a1.jsonl"), &file);
+    let before = place.events(SESSION).len();
+    import(&place, &main);
+    assert_eq!(import(&place, &main)["added"], 0);
+    let events = place.events(SESSION);
+    let count = |kind: &str| events.iter().filter(|event| event["type"] == kind).count();
+    assert_eq!(["agent.tool_use", "agent.tool_result", "user.message"].map(count), [2, 2, 1]);
+    let said = ["agent.thread_message_sent", "agent.thread_message_received"].map(count);
+    assert_eq!((said, count("span.model_request_end")), ([1, 1], 2), "{events:#?}");
+    assert_eq!(place.run(&["export", SESSION, "--format", "claude-code"]).ok(), main);
+    let usage = place.run(&["view", SESSION, "usage", "--json"]).json();
+    assert_eq!((&usage["input_tokens"], &usage["output_tokens"]), (&json!(60), &json!(4)));
+    // Four lines of either file, the words and reports of the subagent.
+    assert_eq!(events.len() - before, 4 + 4 + 2, "{events:#?}");
+    let threads = place.run(&["view", SESSION, "threads", "--json"]).json();
+    assert_eq!(
+        (&threads["threads"][0]["call"], &threads["threads"][0]["calls"]),
+        (&json!(2), &json!(1))
+    );
+}
+
+fn agent_call(at: &str, id: &str, tool: &str, input: &Value) -> String {
+    agent(at, json!({ "type": "tool_use", "id": id, "name": tool, "input": input }))
+}

@@ -7,6 +7,7 @@ mod named;
 mod queued;
 mod rewound;
 mod rewritten;
+mod subagents;
 
 use std::cell::RefCell;
 

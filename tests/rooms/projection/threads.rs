@@ -94,3 +94,22 @@ fn parents_in_a_circle_and_members_of_a_wrong_type_make_no_endless_walk() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found.iter().all(|one| one.depth <= 2 && one.parent.is_some()), "{found:?}");
 }
+
+#[test]
+fn a_result_that_names_a_subagent_before_its_first_event_links_its_call() {
+    let second = AGENT.replace("t1", "t5").replace("Find the lock", "Find the key");
+    let answer =
+        |id: &str, agent: &str| format!(r#"{{"call_id":"{id}","content":"agentId: {agent}"}}"#);
+    let (first, last) = (answer("t1", "a1"), answer("t5", "b2"));
+    let said = |agent: &str| format!(r#"{{"session_thread_id":"{agent}","content":"Look"}}"#);
+    let found = fold_events(&[
+        (kinds::AGENT_TOOL_USE, AGENT),
+        (kinds::AGENT_TOOL_USE, &second),
+        (kinds::AGENT_TOOL_RESULT, &first),
+        (kinds::AGENT_TOOL_RESULT, &last),
+        (kinds::AGENT_THREAD_MESSAGE_SENT, &said("b2")),
+        (kinds::AGENT_THREAD_MESSAGE_SENT, &said("a1")),
+    ]);
+    let calls: Vec<_> = found.iter().map(|one| (one.thread.as_str(), one.call)).collect();
+    assert_eq!(calls, [("b2", Some(Position(1))), ("a1", Some(Position(0)))]);
+}
