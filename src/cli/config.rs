@@ -244,13 +244,7 @@ impl Config {
             owner_idle: settings.parse("owner_idle", idle, parse_duration)?.unwrap_or_default(),
             checkpoint_every: parse_duration_setting(settings, "checkpoint_interval", "600s")?,
             max_steps: parse_number(settings, "max_steps", "a whole number, 0 for no limit")?,
-            search: SearchOptions {
-                enabled: settings.is_first_of("search", ["on", "off"])?,
-                memory_bytes_max: settings
-                    .parse("search_memory", "a size such as 64MiB", parse_size)?
-                    .map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
-                ..SearchOptions::default()
-            },
+            search: parse_search_options(settings)?,
             restore: parse_restore_options(settings, &files_roots)?,
             files_roots,
             extractors: parse_extractors(settings)?,
@@ -483,6 +477,15 @@ fn parse_extractors(settings: SettingValues<'_>) -> Result<Vec<Extractor>, Confi
     };
     let wanted = "commands or addresses of MCP servers, each with #TOOL, ; between them";
     Ok(settings.parse("extractors", wanted, each)?.unwrap_or_default())
+}
+
+fn parse_search_options(settings: SettingValues<'_>) -> Result<SearchOptions, ConfigError> {
+    let bytes = settings.parse("search_memory", "a size such as 64MiB", parse_size)?;
+    Ok(SearchOptions {
+        enabled: settings.is_first_of("search", ["on", "off"])?,
+        memory_bytes_max: bytes.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(0)),
+        ..SearchOptions::default()
+    })
 }
 
 fn parse_restore_options(

@@ -249,8 +249,8 @@ impl Facts {
         }
     }
 
-    /// Returns the time of the next event. Bookkeeping in a transcript may have none but that of its
-    /// import: it counts at the time of the event before it.
+    /// Returns the time of the next event. Bookkeeping in a transcript may have none but that of
+    /// its import: it counts at the time of the event before it.
     fn time_of(&self, event: &Event) -> Timestamp {
         match (event.created_at, self.times) {
             (None, Some((_, last))) if event.origin == Origin::Import => last,

@@ -34,8 +34,8 @@ pub(crate) fn subagent_report(text: &str) -> Option<Cow<'_, str>> {
 
 /// Returns where the last line that begins with `words` starts.
 fn line_start(text: &str, words: &str) -> Option<usize> {
-    let found = text.rmatch_indices(words).map(|(at, _)| at);
-    found.filter(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n')).next()
+    let mut found = text.rmatch_indices(words).map(|(at, _)| at);
+    found.find(|at| *at == 0 || text.as_bytes().get(at - 1) == Some(&b'\n'))
 }
 
 #[cfg(test)]

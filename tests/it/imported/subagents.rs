@@ -184,7 +184,7 @@ fn a_file_imported_before_that_of_its_session_gives_the_session_no_title() {
     let long: String =
         (0..90).map(|n| call("b2", 1.0 + f64::from(n) / 10.0, "Read", json!({ "n": n }))).collect();
     write(&place, None, &[(NESTED, &long)]);
-    let (code, report) = import_files(&place, &[nested.clone()]);
+    let (code, report) = import_files(&place, std::slice::from_ref(&nested));
     assert_eq!((code, &report["session_ids"]), (0, &json!([SESSION])), "{report}");
     assert_eq!(report["file"], json!(nested.to_str().unwrap()));
     assert_eq!(sessions(&place)[0]["title"], Value::Null);
@@ -229,7 +229,7 @@ fn bad_lines_of_a_subagent_are_reported_by_file_and_have_no_word_of_the_user() {
     let file = file.trim_end().strip_suffix('}').unwrap();
     let main = session().text();
     let path = write(&place, Some(&main), &[("subagents/agent-a1.jsonl", file), (NESTED, &other)]);
-    let (code, report) = import_files(&place, &[path.clone()]);
+    let (code, report) = import_files(&place, std::slice::from_ref(&path));
     let name = place.path(&format!("{SESSION}/subagents/agent-a1.jsonl"));
     let bad = report["bad_lines"].as_array().unwrap().iter();
     let bad: Vec<_> =
