@@ -80,6 +80,7 @@ pub(super) fn format_match(
 /// Returns the text of an adjacent event in one line; empty for one without text.
 pub(super) fn neighbour_text(event: &Event) -> String {
     let words = full_text(event);
+    let words = subagent_report(&words).map(Cow::into_owned).unwrap_or(words);
     let call =
         format_call(event).filter(|_| kinds::is_call(event.kind.as_str()) && !words.is_empty());
     call.unwrap_or(words)

@@ -10,7 +10,7 @@ import type { Doubt, Found, Hit } from "../types";
 import { useAnswer, useKeys, useTitle } from "../use";
 
 const KINDS = ["instruction", "answer", "call", "result", "step", "source", "gap"];
-const TYPES: Record<string, string> = { "user.message": "you", "agent.message": "agent", "agent.tool_use": "call", "agent.tool_result": "result", "memory.item": "memory" };
+const TYPES: Record<string, string> = { "user.message": "you", "agent.message": "agent", "agent.tool_use": "call", "agent.tool_result": "result", "memory.item": "memory", "agent.thread_message_sent": "to a subagent", "agent.thread_message_received": "subagent" };
 
 export function Search({ route }: { route: Route }) {
     const q = route.query.get("q") ?? "";
