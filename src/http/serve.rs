@@ -290,6 +290,8 @@ async fn serve_connection(
     tokio::pin!(connection);
     let ended = loop {
         tokio::select! {
+            // A request that has arrived is read before its connection can count as quiet.
+            biased;
             ended = connection.as_mut() => break ended,
             _ = crowded.changed() => {
                 let before = std::mem::replace(&mut seen, transfers.count());
