@@ -71,7 +71,7 @@ async fn documented_entities_are_written_changed_and_queried() {
     over_every_engine(async |house| {
         let nothing = query(house, "entities", json!({})).await;
         assert_eq!((&nothing["entities"], &nothing["total"]), (&json!([]), &json!(0)));
-        let session = json!({"created_at": "2026-05-01T10:00:00Z", "workspace_id": "/work/bank",
+        let session = json!({"created_at": "2025-05-01T10:00:00Z", "workspace_id": "/work/bank",
             "token_count": 1200, "summary": "The tax test was mended"});
         for (path, properties) in [
             ("session/session_1", session),
@@ -95,10 +95,10 @@ async fn documented_entities_are_written_changed_and_queried() {
         assert_eq!(ids(&found, "entities"), [&all[..], &["src/a b.rs"]].concat());
         assert_eq!((&found["total"], &found["entities"][3]["source"]), (&json!(6), &json!("told")));
         // A patch changes, adds and removes; the other properties stay.
-        let patch = json!({"hash": "a0", "last_modified": "2026-05-02T00:00:00Z", "path": null});
+        let patch = json!({"hash": "a0", "last_modified": "2025-05-02T00:00:00Z", "path": null});
         kept(house, "file_reference/file_9f", patch).await;
         let found = query(house, "entities", json!({"types": ["file_reference"]})).await;
-        let properties = json!({"hash": "a0", "last_modified": "2026-05-02T00:00:00Z"});
+        let properties = json!({"hash": "a0", "last_modified": "2025-05-02T00:00:00Z"});
         assert_eq!(found["entities"][0]["properties"], properties, "{found}");
         assert_eq!(found["total"], 1);
         let found = query(house, "entities", json!({})).await;

@@ -21,7 +21,7 @@ async fn append(house: &House, session: &str, events: Value) {
 }
 
 fn message_event(text: &str) -> Value {
-    json!({"type": "agent.message", "content": text, "created_at": "2026-05-01T10:00:00Z"})
+    json!({"type": "agent.message", "content": text, "created_at": "2025-05-01T10:00:00Z"})
 }
 
 /// Queries entities once the index is complete.
@@ -43,7 +43,7 @@ async fn create_sessions(house: &House) {
         session(house, id, workspace).await;
     }
     let call = json!({"type": "agent.tool_use", "name": "Bash", "id": "c1",
-        "created_at": "2026-05-01T11:00:00Z",
+        "created_at": "2025-05-01T11:00:00Z",
         "input": {"command": "cd /x && cargo test --locked | tail -3 && git commit -m x"}});
     append(
         house,
@@ -57,7 +57,7 @@ async fn create_sessions(house: &House) {
     .await;
     let mut later =
         message_event("src/tax.rs\nerror[E0308]: mismatched types\n$ npm install left-pad");
-    later["created_at"] = json!("2026-05-02T10:00:00Z");
+    later["created_at"] = json!("2025-05-02T10:00:00Z");
     append(house, "two", json!([later])).await;
     append(house, "far", json!([message_event("src/tax.rs and src/pears.rs")])).await;
 }
@@ -196,7 +196,7 @@ async fn workspace_statistics_count_sessions_by_day() {
         );
         create_sessions(house).await;
         let old = json!({"type": "user.message", "content": "we begin with docs/plan.md",
-            "created_at": "2026-01-05T10:00:00Z"});
+            "created_at": "2025-01-05T10:00:00Z"});
         append(house, "one", json!([old])).await;
         kept(house, "task/42", json!({})).await;
         let path = format!("{BANK}/analytics?wait_ms=60000");
@@ -207,9 +207,9 @@ async fn workspace_statistics_count_sessions_by_day() {
         assert_eq!(found["commands"][0]["sessions"], 1, "{found}");
         assert!((20..150).contains(&found["tokens"].as_u64().unwrap()), "{found}");
         let days = found["days"].as_array().unwrap();
-        assert_eq!((days.len(), &days[0]["day"]), (3, &json!("2026-01-05")), "{found}");
+        assert_eq!((days.len(), &days[0]["day"]), (3, &json!("2025-01-05")), "{found}");
         assert_eq!((&days[1]["events"], &days[1]["sessions"]), (&json!(3), &json!(1)), "{found}");
-        let path = format!("{path}&since=2026-01-06T00:00:00Z");
+        let path = format!("{path}&since=2025-01-06T00:00:00Z");
         let found = house.get(&path).await.json();
         assert_eq!((&found["events"], found["days"].as_array().unwrap().len()), (&json!(4), 2));
         assert!(!found["files"].to_string().contains("plan.md"), "{found}");
