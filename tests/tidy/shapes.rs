@@ -24,8 +24,8 @@ type Measure = fn(&[Source]) -> usize;
 /// there (`store/remote/{keys,sealed}`), by 2 550 for moving a store between engines (`migrate` in
 /// `store` and in each engine), and by 3 400 for rows, the strip and the comparison of sessions
 /// (`harness/{rows,compare}`, `projection/strip`) and the player that shows them, and by 1 200 for
-/// tokens of many sessions, subagents, the page and the way to it (`page`, `cli/browse`), and by 250
-/// for the files of subagents that an import takes into their session (`import/interleave`).
+/// tokens of many sessions, subagents, the page and the way to it (`page`, `cli/browse`), and by
+/// 250 for the files of subagents that an import takes into their session (`import/interleave`).
 const FIGURES: [(&str, usize, Measure); 9] = [
     ("lines of src", 154_250, lines),
     ("conversions of shapes above service", 15, conversions),
