@@ -178,6 +178,32 @@ pub struct Owner {
     pub config_digest: String,
     /// Every setting that the process started with.
     pub settings: Vec<EffectiveSetting>,
+    /// Database that several nodes share as the store; null for a store in the data directory.
+    #[serde(default)]
+    pub shared: Option<SharedStore>,
+}
+
+/// Database that several nodes share as a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SharedStore {
+    /// Durability of a commit: `weak` (a crash of the server may lose it), `single` (the loss of
+    /// the server does) or `replicated` (a synchronous standby has it as well).
+    pub durability: String,
+    /// Nodes that reported within the last ten seconds; first the one that answers.
+    pub nodes: Vec<Node>,
+}
+
+/// Process that serves a shared store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Node {
+    /// Machine and process id, as `HOST/PID`.
+    pub place: String,
+    /// Version of the program.
+    pub version: String,
+    /// Milliseconds since its last report to the database.
+    pub silent_ms: u64,
+    /// True if it has the version and the lifetimes of the node that answers, as it should.
+    pub alike: bool,
 }
 
 /// A setting as a process uses it.

@@ -218,16 +218,22 @@ fn check_database(database: &Database) -> Vec<Check> {
             0..CLOCK_OFFSET_MAX => ok("its clock", clock),
             _ => warn("its clock", clock, "keep both clocks right, with NTP"),
         },
-        match &report.nodes[..] {
-            [] => ok("nodes", "none is running"),
-            [first, rest @ ..] if rest.iter().any(|one| one != first) => {
-                let found = with_noun(report.nodes.len() as u64, "node");
-                let found = format!("{found} with different versions or lifetimes");
-                warn("nodes", found, "give all nodes the same version and settings")
-            }
-            nodes => ok("nodes", format!("{} running", nodes.len())),
-        },
+        check_nodes(&report.nodes),
     ]
+}
+
+/// Checks that the running nodes, each a place and its settings, have the same settings.
+fn check_nodes(nodes: &[(String, String)]) -> Check {
+    let name = "nodes";
+    let places = nodes.iter().map(|(place, _)| place.as_str()).collect::<Vec<_>>().join(", ");
+    match nodes {
+        [] => ok(name, "none is running"),
+        [(_, first), rest @ ..] if rest.iter().any(|(_, about)| about != first) => {
+            let found = format!("{places} have different versions or lifetimes");
+            warn(name, found, "give all nodes the same version and settings")
+        }
+        nodes => ok(name, format!("{} running: {places}", nodes.len())),
+    }
 }
 
 fn check_recording(config: &Config, screen: &Screen) -> Check {

@@ -16,7 +16,7 @@ use super::{
     values::Environment,
 };
 use crate::{
-    api::admin::KeysAnswer,
+    api::admin::{KeysAnswer, Node},
     client::{Client, ClientError, HttpRequest, OwnerReport},
     env::{Env, files},
     event::kinds,
@@ -113,6 +113,11 @@ impl StoreStatus {
                 None
             },
         })
+    }
+
+    /// Returns the nodes of a store that several share, as the running owner knows them.
+    fn nodes(&self) -> Option<&[Node]> {
+        Some(&self.owner.as_ref().ok()?.shared.as_ref()?.nodes)
     }
 }
 
@@ -234,6 +239,14 @@ pub(super) fn print_status(
         let url = health.owner.as_ref().ok().and_then(|owner| owner.url.clone());
         rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
+    if let Some(nodes) = health.nodes() {
+        let name = |node: &Node| match node.alike {
+            true => node.place.clone(),
+            false => format!("{} (other lifetimes or another version)", node.place),
+        };
+        let places: Vec<String> = nodes.iter().map(name).collect();
+        rows.push(("nodes", format!("{}: {}", nodes.len(), places.join(", "))));
+    }
     rows.push(("recording", pause::describe_recording(config, screen).0));
     rows.push((
         "sessions",
@@ -316,6 +329,7 @@ fn to_json(config: &Config, health: &StoreStatus) -> Value {
         "data_dir": config.data_dir.display().to_string(),
         "exists": health.exists,
         "owner": owner,
+        "nodes": health.nodes(),
         "sessions": health.sessions.as_ref().ok().map(|(count, _)| count),
         "bytes_on_disk": health.bytes_on_disk,
         "bytes_of_journal": health.bytes_of_journal,

@@ -14,9 +14,9 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, ClientTarget},
-    env::{Env, Lock, files, sync::Mutex},
+    env::{Env, Lock, files, host, sync::Mutex},
     store::{
-        Lifetimes, Store, StoreError,
+        Lifetimes, SharedStore, Store, StoreError,
         local::{LocalStore, OpenError},
         remote::{self, Durability, PostgresUrl, RemoteOptions, RemoteStore},
     },
@@ -132,21 +132,27 @@ impl CheckedStore {
             warn!(database = %url, "the server does not prove who it is: sslmode=verify-full does");
         }
         let (clock, entropy) = (Arc::clone(&self.env.clock), Arc::clone(&self.env.entropy));
-        let options =
-            RemoteOptions { lifetimes, required: database.required, keys: self.env.keys.clone() };
+        let options = RemoteOptions {
+            lifetimes,
+            required: database.required,
+            keys: self.env.keys.clone(),
+            place: host::process_place(),
+        };
         let opened = RemoteStore::open_postgres(&url, clock, entropy, options).await;
         let store = opened.map_err(|error| database_failure(&url, &error))?;
-        let (durability, others) = store.standing();
-        info!(database = %url, durability = durability.as_str(), "node started");
-        if durability == Durability::Single {
-            warn!(
-                database = %url,
-                "no synchronous standby is named: what is acknowledged survives a crash of the \
-                 database, not its loss"
-            );
-        }
-        if others {
-            warn!("another node has other lifetimes or another version: give all nodes the same");
+        if let Some(SharedStore { durability, nodes }) = store.shared() {
+            info!(database = %url, durability, "node started");
+            if durability == Durability::Single.as_str() {
+                warn!(
+                    database = %url,
+                    "no synchronous standby is named: what is acknowledged survives a crash of \
+                     the database, not its loss"
+                );
+            }
+            for node in nodes.iter().filter(|node| !node.is_alike) {
+                let place = &node.place;
+                warn!("node {place} has other lifetimes or another version: give all the same");
+            }
         }
         Ok(Arc::new(store))
     }

@@ -176,6 +176,7 @@ fn create_router(
                 source: found.source.clone(),
             })
             .collect(),
+        shared: None,
     };
     let owner = OwnerInfo { about, step_down: stop.clone() };
     let exporters = create_exporters();

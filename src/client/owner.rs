@@ -20,7 +20,10 @@ use super::{
     Client, ClientError, ClientTarget, HttpRequest, StartReport, error::OWNED,
     request::AttemptError,
 };
-use crate::verbs::{NoParams, NoQuery, admin};
+use crate::{
+    api::admin::SharedStore,
+    verbs::{NoParams, NoQuery, admin},
+};
 
 /// Time limit for an owner to open its data directory; its starter waits no longer.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
@@ -71,6 +74,9 @@ pub struct OwnerReport {
     pub url: Option<String>,
     /// Settings that front ends compare, as `name=value` pairs.
     pub config_digest: String,
+    /// Database that several nodes share as the store.
+    #[serde(default)]
+    pub shared: Option<SharedStore>,
 }
 
 impl Client {
@@ -279,6 +285,7 @@ mod tests {
             on_demand: true,
             url: None,
             config_digest: digest.to_owned(),
+            shared: None,
         };
         let ours = env!("CARGO_PKG_VERSION");
         assert!(check_compatible(&target, &report(ours, "a=1 b=2")).is_ok());

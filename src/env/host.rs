@@ -187,6 +187,13 @@ fn is_program_variable(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(b"SESSIONLOG_")
 }
 
+/// Returns the machine's name and this process's id, as `HOST/PID`.
+#[must_use]
+pub fn process_place() -> String {
+    let host = rustix::system::uname();
+    format!("{}/{}", host.nodename().to_string_lossy(), std::process::id())
+}
+
 /// Returns the number of threads that this process can run at once.
 #[must_use]
 pub fn processor_count() -> usize {

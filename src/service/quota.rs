@@ -115,7 +115,7 @@ impl Service {
         let bytes =
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
         let counts = self.ledger.tenant_counts(tenant);
-        let age_max = self.store.is_shared().then_some(RECOUNT_SHARED);
+        let age_max = self.store.shared().map(|_| RECOUNT_SHARED);
         if counts.is_due(self.clock.monotonic(), age_max) {
             self.recount(tenant, &counts).await?;
         }

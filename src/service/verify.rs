@@ -16,7 +16,8 @@ use super::{
 use crate::{
     api::{
         admin::{
-            Damage, HeadAnswer, KeysAnswer, RecoveryReport, RepairAnswer, ScrubReport, VerifyAnswer,
+            Damage, HeadAnswer, KeysAnswer, Node, RecoveryReport, RepairAnswer, ScrubReport,
+            SharedStore, VerifyAnswer,
         },
         backup::{BackupMade, BackupPart},
         events::Gap,
@@ -181,6 +182,12 @@ impl Service {
         self.store.health()
     }
 
+    /// Returns the database and its nodes, if several nodes share it as the store.
+    #[must_use]
+    pub fn shared(&self) -> Option<SharedStore> {
+        self.store.shared().map(SharedStore::from)
+    }
+
     /// Returns the counters of operations through the verbs since the process started.
     #[must_use]
     pub fn counts(&self) -> OperationCounts {
@@ -265,6 +272,18 @@ impl From<store::ScrubResult> for ScrubReport {
     fn from(scrub: store::ScrubResult) -> Self {
         let store::ScrubResult { rounds, sessions, bytes, found } = scrub;
         Self { rounds, sessions, bytes, found }
+    }
+}
+
+impl From<store::SharedStore> for SharedStore {
+    fn from(shared: store::SharedStore) -> Self {
+        let nodes = shared.nodes.into_iter().map(|node| Node {
+            place: node.place,
+            version: node.version,
+            silent_ms: u64::try_from(node.silent.as_millis()).unwrap_or(u64::MAX),
+            alike: node.is_alike,
+        });
+        Self { durability: shared.durability.to_owned(), nodes: nodes.collect() }
     }
 }
 

@@ -35,10 +35,10 @@ pub use maintain::Maintain;
 pub use rules::Lifetimes;
 pub use values::{
     AppendResult, BackupInfo, ChainReceipt, ExpiringSession, Family, FilePart, FillDirection,
-    ForkPoint, Health, KeepReason, KeyReport, LastCheckpoint, LeaseCall, NewSession, NotesQuery,
-    PlacedEvent, ReadRequest, ReceiptState, Recovery, RelatedSession, RepairResult, ScrubResult,
-    SessionGap, SessionInfo, SessionLease, SessionUpdate, Slice, Stage, Survival, SweepResult,
-    TenantUsage, VerifyResult, Watch, WorkState,
+    ForkPoint, Health, KeepReason, KeyReport, LastCheckpoint, LeaseCall, LiveNode, NewSession,
+    NotesQuery, PlacedEvent, ReadRequest, ReceiptState, Recovery, RelatedSession, RepairResult,
+    ScrubResult, SessionGap, SessionInfo, SessionLease, SessionUpdate, SharedStore, Slice, Stage,
+    Survival, SweepResult, TenantUsage, VerifyResult, Watch, WorkState,
 };
 
 pub use crate::event::KeyId;
@@ -272,9 +272,9 @@ pub trait Store: Maintain + Derived {
     /// Returns the current health of the store.
     fn health(&self) -> Health;
 
-    /// Returns true if other processes write to the store, too.
-    fn is_shared(&self) -> bool {
-        false
+    /// Returns the database and its nodes, if other processes may write to the store, too.
+    fn shared(&self) -> Option<SharedStore> {
+        None
     }
 
     /// Runs `make`, which creates a file next to those of the store. While that fails for lack of

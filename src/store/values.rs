@@ -496,6 +496,28 @@ pub enum Health {
     Silent(Duration),
 }
 
+/// Database that several processes share as a store, as one of them, a node, knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedStore {
+    /// Durability of a commit: `weak`, `single` or `replicated`.
+    pub durability: &'static str,
+    /// Nodes that are alive, this one first.
+    pub nodes: Vec<LiveNode>,
+}
+
+/// Node of a shared store that reported within the last ten seconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveNode {
+    /// Machine and process, as `HOST/PID`.
+    pub place: String,
+    /// Version of the program.
+    pub version: String,
+    /// Time since its last report to the database.
+    pub silent: Duration,
+    /// True if it has the version and the lifetimes of this node.
+    pub is_alike: bool,
+}
+
 /// Watch on the durable tail of a session. Cheap to hold.
 pub type Watch = tokio::sync::watch::Receiver<Position>;
 

@@ -51,7 +51,7 @@ impl Verb for GetOwner {
 
 impl Serve for GetOwner {
     async fn serve(call: VerbCall<'_, Self>) -> ServiceResult<admin::Owner> {
-        Ok(call.owner.about.clone())
+        Ok(admin::Owner { shared: call.service.shared(), ..call.owner.about.clone() })
     }
 }
 

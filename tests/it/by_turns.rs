@@ -20,8 +20,9 @@ use sessionlog::{
         AppendResult, BackupInfo, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
         DerivedName, ExpiringSession, Family, FilePart, Health, HeldEvents, KeyReport, LeaseCall,
         Lifetimes, Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest,
-        ReceiptState, Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice,
-        Store, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
+        ReceiptState, Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate,
+        SharedStore, Slice, Store, StoreFuture, StoreResult, SweepResult, TenantUsage,
+        VerifyResult, Watch,
     },
 };
 use tokio::sync::watch;
@@ -272,8 +273,8 @@ impl Store for ByTurns {
         self.next().health()
     }
 
-    fn is_shared(&self) -> bool {
-        self.next().is_shared()
+    fn shared(&self) -> Option<SharedStore> {
+        self.next().shared()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

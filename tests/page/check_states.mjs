@@ -13,7 +13,34 @@ async function stop(server) {
     await gone;
 }
 
+/** Two nodes over one database, of which one has other settings. */
+async function checkNodes({ browser, check }) {
+    const store = ["--store", process.env.PAGE_STORE];
+    const one = await Server.start(store);
+    const other = await Server.start([...store, "--retention", "7d"]);
+    const page = await pageOf(browser, one.url);
+    const places = [one, other].map((node) => `/${node.process.pid}`);
+    await show(page, "#/store");
+    const nodes = page.locator("section", { has: page.locator("h2", { hasText: "Nodes" }) });
+    // A node learns of another with its next report; the screen asks again by itself.
+    const lists = (count) => page.waitForFunction((count) => document.querySelector("main").textContent.includes(`${count} node`), count, { timeout: 60_000 });
+    await lists(2);
+    const rows = await nodes.locator("tbody tr").allTextContents();
+    check("the store lists its nodes, first the one that answers", rows.length === 2 && places.every((place, n) => rows[n].includes(place)) && rows[0].includes("answers here"), rows.join("\n"));
+    check("a node with other settings is marked", rows[0].includes("as here") && rows[1].includes("differ"), rows.join("\n"));
+    check("the durability of the database is named", (await nodes.textContent()).includes("single"), await nodes.textContent());
+    check("axe finds nothing in the nodes", (await findings(page)).length === 0, (await findings(page)).join("\n"));
+    await stop(other);
+    await lists(1);
+    check("a node that stopped is off the list", (await nodes.locator("tbody tr").count()) === 1, await nodes.textContent());
+    check("nodes: no fault", page.faults.length === 0, page.faults.join("\n"));
+    await page.context().close();
+    await one.kill();
+}
+
 export async function statesCheck({ browser, check }) {
+    if (process.env.PAGE_STORE !== undefined) await checkNodes({ browser, check });
+
     const server = await Server.start(["--retention", "1s"]);
     await server.call("/v1/sessions", { id: "old", title: "Work of last year" });
     await server.append("old", [{ type: "user.message", content: "What was it?" }]);

@@ -45,6 +45,8 @@ echo "src/page/dist is what its sources build"
 if [ -z "${PAGE_URL:-}" ]; then
     built
     export PAGE_PROGRAM=$program
+    # Two nodes share it. Without one only the check of nodes is left out.
+    if database; then export PAGE_STORE=$store; else echo "no PostgreSQL is installed: no check of nodes"; fi
 fi
 mkdir -p "$work/tests" "${PAGE_PICTURES:=$work/pictures}"
 cp tests/page/*.mjs "$work/tests/"

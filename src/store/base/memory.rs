@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -12,8 +13,9 @@ use tokio::sync::broadcast;
 
 use super::{
     AbsentName, Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability,
-    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, ReclaimStep, RowSelection,
-    RowStage, RowWrite, STORE_SLOT, SessionRow, SlotChange, StoredFrame, WriteOutcome,
+    FrameQuery, Hash16, Heartbeat, KnownName, NewFrame, NewRow, OtherNode, ReclaimStep,
+    RowSelection, RowStage, RowWrite, STORE_SLOT, SessionRow, SlotChange, StoredFrame,
+    WriteOutcome,
 };
 use crate::{
     env::{Clock, clock::SystemClock, sync::Mutex},
@@ -565,17 +567,24 @@ impl Base for MemoryBase {
                     **id != node && now - seen.0 <= ALIVE_MICROS
                 };
                 let others: Vec<_> =
-                    tables.nodes.iter().filter(is_other).map(|(_, (_, beat))| beat).collect();
+                    tables.nodes.iter().filter(is_other).map(|(_, other)| other).collect();
                 BaseStatus {
                     counted: Timestamp(tables.counted),
                     removals: tables.removals,
                     confirmed_by_others: others
                         .iter()
-                        .map(|beat| beat.confirmed)
+                        .map(|(_, beat)| beat.confirmed)
                         .min()
                         .unwrap_or(u64::MAX),
                     now: Timestamp(now),
-                    others: others.iter().map(|beat| beat.about.clone()).collect(),
+                    others: others
+                        .iter()
+                        .map(|(seen, beat)| OtherNode {
+                            place: beat.place.clone(),
+                            about: beat.about.clone(),
+                            silent: Duration::from_micros((now - seen.0).max(0).unsigned_abs()),
+                        })
+                        .collect(),
                     durability: Durability::Single,
                     closed: None,
                 }

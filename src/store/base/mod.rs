@@ -7,7 +7,7 @@ pub(super) mod memory;
 #[cfg(feature = "postgres")]
 pub(super) mod postgres;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};
@@ -322,6 +322,8 @@ pub(crate) struct Heartbeat {
     pub(crate) counted: Timestamp,
     /// Number of removals up to which the node keeps nothing derived.
     pub(crate) confirmed: u64,
+    /// Machine and process, for a person.
+    pub(crate) place: String,
     /// Version and settings that nodes compare.
     pub(crate) about: String,
     /// True if the node stops.
@@ -339,12 +341,21 @@ pub(crate) struct BaseStatus {
     pub(crate) confirmed_by_others: u64,
     /// Time by the clock of the base.
     pub(crate) now: Timestamp,
-    /// Settings of the other nodes that are alive.
-    pub(crate) others: Vec<String>,
+    /// The other nodes that are alive.
+    pub(crate) others: Vec<OtherNode>,
     /// The durability of a commit.
     pub(crate) durability: Durability,
     /// Reason why no node may write to it: a migration.
     pub(crate) closed: Option<String>,
+}
+
+/// Another node that is alive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OtherNode {
+    pub(crate) place: String,
+    pub(crate) about: String,
+    /// Time since its last report.
+    pub(crate) silent: Duration,
 }
 
 /// State of a base for a migration.

@@ -20,9 +20,9 @@ use crate::{
         AppendResult, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
         DerivedName, ExpiringSession, Family, Health, HeldEvents, KeyReport, LeaseCall, Lifetimes,
         Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState,
-        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Slice, Store, StoreError,
-        StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
-        base::{Base, Durability},
+        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, SharedStore, Slice,
+        Store, StoreError, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
+        base::Base,
         rules::{WriteKind, WriteRequest},
     },
 };
@@ -74,13 +74,6 @@ impl RemoteStore {
         let base = crate::store::base::postgres::PostgresBase::open(url, true).await;
         let base = base.map_err(super::store_error)?.expect("a schema is made if there is none");
         Self::open(Arc::new(base), clock, entropy, options).await
-    }
-
-    /// Returns the durability of commits, and whether a live node has other lifetimes or another
-    /// version.
-    #[must_use]
-    pub fn standing(&self) -> (Durability, bool) {
-        (self.0.status().durability, self.0.differs_from_others())
     }
 
     /// Returns how often a session was found behind what this node had acknowledged: the database
@@ -398,8 +391,8 @@ impl Store for RemoteStore {
         self.0.health()
     }
 
-    fn is_shared(&self) -> bool {
-        true
+    fn shared(&self) -> Option<SharedStore> {
+        Some(self.0.shared())
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

@@ -4,6 +4,7 @@
 
 use std::{
     collections::HashMap,
+    iter,
     sync::{
         Arc, Weak,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
@@ -37,8 +38,10 @@ use crate::{
     event::{Position, Range, SessionKey, Timestamp, limits},
     log::{ChainValue, Entry},
     store::{
-        Health, KeyReport, Lifetimes, StoreError, StoreResult,
-        base::{Base, BaseStatus, Durability, Hash16, Heartbeat, RowSelection, SessionRow},
+        Health, KeyReport, Lifetimes, LiveNode, SharedStore, StoreError, StoreResult,
+        base::{
+            Base, BaseStatus, Durability, Hash16, Heartbeat, OtherNode, RowSelection, SessionRow,
+        },
         lifetime::{LifetimeClock, LifetimeClockState, micros},
         rules::LifetimeStep,
     },
@@ -72,6 +75,8 @@ pub struct RemoteOptions {
     pub required: Option<Durability>,
     /// Master keys; a store that is made with one is encrypted.
     pub keys: Option<Arc<MasterKeys>>,
+    /// Machine and process, as `HOST/PID`, for those who look at the nodes of the store.
+    pub place: String,
 }
 
 /// A node of a store.
@@ -147,6 +152,7 @@ impl Node {
             node: id,
             counted: Timestamp(0),
             confirmed: u64::MAX,
+            place: options.place.clone(),
             about: about(&options, &keys),
             leaves: false,
         };
@@ -286,12 +292,21 @@ impl Node {
         self.status.lock().last.clone()
     }
 
-    /// Returns true if a live node has other lifetimes or another version.
-    pub(super) fn differs_from_others(&self) -> bool {
-        let own = about(&self.options, &self.keys);
-        let settings = |about: &str| about.split(KEY_IDS).next().map(str::to_owned);
-        let others = &self.status.lock().last.others;
-        others.iter().any(|other| settings(other) != settings(&own))
+    /// Returns the durability of commits and the nodes that are alive, by the last report.
+    pub(super) fn shared(&self) -> SharedStore {
+        let about = about(&self.options, &self.keys);
+        let (place, silent) = (self.options.place.clone(), Duration::ZERO);
+        let own = OtherNode { place, about, silent };
+        let settings = |node: &OtherNode| node.about.split(KEY_IDS).next().map(str::to_owned);
+        let status = self.status.lock();
+        let age = self.real.monotonic().saturating_sub(status.at);
+        let nodes = iter::once(&own).chain(&status.last.others).map(|node| LiveNode {
+            place: node.place.clone(),
+            version: node.about.split(' ').next().unwrap_or_default().to_owned(),
+            silent: age + node.silent,
+            is_alike: settings(node) == settings(&own),
+        });
+        SharedStore { durability: status.last.durability.as_str(), nodes: nodes.collect() }
     }
 
     /// Continues a rotation of the master key, or begins one: not while a live node lacks the new
@@ -300,8 +315,9 @@ impl Node {
         if let Some(id) = self.keys.given_ids().first() {
             let others = self.beat().await?.others;
             let id = id.to_string();
-            let has_key = |other: &String| {
+            let has_key = |other: &OtherNode| {
                 other
+                    .about
                     .split_once(KEY_IDS)
                     .is_some_and(|(_, ids)| ids.split(' ').any(|one| one == id))
             };
@@ -337,6 +353,7 @@ impl Node {
             node: self.id,
             counted: self.counted_time(),
             confirmed: self.confirmed_removals(),
+            place: self.options.place.clone(),
             about: about(&self.options, &self.keys),
             leaves: self.is_closed(),
         };

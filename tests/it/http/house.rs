@@ -112,6 +112,7 @@ impl House {
                     url: None,
                     config_digest: "abc".to_owned(),
                     settings: Vec::new(),
+                    shared: None,
                 },
                 step_down: step_down.clone(),
             },

@@ -214,16 +214,40 @@ fn an_event_spooled_for_an_encrypted_database_is_encrypted_and_delivered_later()
 #[test]
 fn nodes_with_other_lifetimes_are_warned_of_at_start_and_by_doctor() {
     let Some((address, [one, other])) = two_nodes() else { return };
-    let _a = one.serve_with(&["--store", &address]);
+    let a = one.serve_with(&["--store", &address]);
     let (reader, log) = std::io::pipe().unwrap();
-    let _b = other.serve_to(&["--store", &address, "--retention", "7d"], log.into());
+    let b = other.serve_to(&["--store", &address, "--retention", "7d"], log.into());
     let mut log = std::io::BufReader::new(reader).lines().map(Result::unwrap);
     let warned = log.find(|line| line.contains("lifetimes") || line.contains("owner started"));
     assert!(warned.as_ref().is_some_and(|line| line.contains("other lifetimes")), "{warned:?}");
-    let doctor = other.run(&["--store", &address, "doctor", "--json"]);
-    let checks: serde_json::Value = serde_json::from_str(&doctor.out).unwrap();
+    let json = |place: &Place, verb: &str| -> serde_json::Value {
+        let ran = place.run(&["--store", &address, verb, "--json"]);
+        serde_json::from_str(&ran.out).unwrap_or_else(|error| panic!("{error}: {ran:?}"))
+    };
+    let checks = json(&other, "doctor");
     let nodes = checks["checks"].as_array().unwrap().iter().find(|one| one["check"] == "nodes");
-    assert_eq!(nodes.unwrap()["state"], "warn", "{doctor:?}");
+    assert_eq!(nodes.unwrap()["state"], "warn", "{checks}");
+    // Each node lists both, itself first; the earlier one knows the later from its next report on.
+    let processes = [&a, &b].map(|served| served.child.id().to_string());
+    let place_of = |node: &serde_json::Value| {
+        node["place"].as_str().unwrap().rsplit_once('/').unwrap().1.to_owned()
+    };
+    for (place, order) in [(&one, [0, 1]), (&other, [1, 0])] {
+        let nodes = eventually("both nodes in the status of each", || {
+            let nodes = json(place, "status")["nodes"].as_array().unwrap().clone();
+            (nodes.len() == 2).then_some(nodes)
+        });
+        let wanted = order.map(|at| processes[at].clone());
+        assert_eq!(nodes.iter().map(place_of).collect::<Vec<_>>(), wanted, "{nodes:?}");
+        assert_eq!([&nodes[0]["alike"], &nodes[1]["alike"]], [true, false], "{nodes:?}");
+        let text = place.run(&["--store", &address, "status"]).ok();
+        assert!(text.contains(&format!("/{} (other lifetimes", wanted[1])), "{text}");
+    }
+    assert_eq!(b.stop(), Some(0));
+    // A node that stops takes itself off the list.
+    eventually("one node after the other stopped", || {
+        (json(&one, "status")["nodes"].as_array().unwrap().len() == 1).then_some(())
+    });
 }
 
 /// A command that only reads makes no schema in a database that it was given by mistake.

@@ -143,7 +143,8 @@ export interface RecoveryReport {
 export interface Keys {
     encrypted: boolean; current?: string | null; opens: boolean; keys: number; behind: number; destroyed: number; unreadable: number;
 }
-export interface Owner { version: string; pid: number; on_demand: boolean; data_dir: string; settings: { name: string; value: string | null; source: string }[] }
+export interface Owner { version: string; pid: number; on_demand: boolean; data_dir: string; settings: { name: string; value: string | null; source: string }[]; shared: Shared | null }
+export interface Shared { durability: "weak" | "single" | "replicated"; nodes: { place: string; version: string; silent_ms: number; alike: boolean }[] }
 export interface Retention {
     data: { session: string; title?: string | null; stage: string; next: string; at?: string | null; due: boolean; why: string }[];
     ttl_seconds: number; retention_seconds: number;

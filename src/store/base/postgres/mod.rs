@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     Base, BaseError, BaseFuture, BaseStatus, ContentRemoval, CreateOutcome, Durability, FrameQuery,
-    Hash16, Heartbeat, KnownName, MigrationStatus, MigrationStep, NewRow, ReclaimStep,
+    Hash16, Heartbeat, KnownName, MigrationStatus, MigrationStep, NewRow, OtherNode, ReclaimStep,
     RowSelection, RowWrite, SessionRow, SlotChange, StoredFrame, WriteOutcome,
 };
 use crate::{
@@ -240,8 +240,8 @@ pub struct DatabaseReport {
     pub commit: Duration,
     /// Microseconds by which its clock is ahead of this machine's.
     pub clock_offset: i64,
-    /// Version and lifetimes of each running node.
-    pub nodes: Vec<String>,
+    /// Place of each running node, with its version and lifetimes.
+    pub nodes: Vec<(String, String)>,
 }
 
 /// Checks that a database has a store; changes nothing.
@@ -293,7 +293,7 @@ pub async fn examine(url: &PostgresUrl, clock: &dyn Clock) -> StoreResult<Databa
         server: row(&now)?.get(1),
         commit: commits.get(commits.len() / 2).copied().unwrap_or_default(),
         clock_offset: row(&now)?.get::<_, i64>(0) - clock.now().0,
-        nodes: nodes.iter().map(|row| row.get(0)).collect(),
+        nodes: nodes.iter().map(|row| (row.get(0), row.get(1))).collect(),
     })
 }
 
@@ -641,8 +641,8 @@ impl Base for PostgresBase {
         async move {
             let confirmed = i64::try_from(beat.confirmed).unwrap_or(i64::MAX);
             let node = Uuid::from_bytes(beat.node);
-            let params: [&(dyn ToSql + Sync); 5] =
-                [&node, &beat.counted.0, &confirmed, &beat.about, &beat.leaves];
+            let params: [&(dyn ToSql + Sync); 6] =
+                [&node, &beat.counted.0, &confirmed, &beat.about, &beat.leaves, &beat.place];
             let client = self.reports.client().await.map_err(read_error)?;
             let report = async {
                 let found = client.query(sql::BEAT, &params).await?;
@@ -663,7 +663,14 @@ impl Base for PostgresBase {
                 removals: row.get::<_, i64>("removals") as u64,
                 confirmed_by_others: confirmed.unwrap_or(u64::MAX),
                 now: Timestamp(row.get("now")),
-                others: others.iter().map(|row| row.get(1)).collect(),
+                others: others
+                    .iter()
+                    .map(|row| OtherNode {
+                        about: row.get(1),
+                        place: row.get(2),
+                        silent: Duration::from_micros(row.get::<_, i64>(3).max(0).unsigned_abs()),
+                    })
+                    .collect(),
                 durability: durability_of(row),
                 closed: migration::closing_reason(row.get("is_target"), row.get("moved_to")),
             })

@@ -111,6 +111,7 @@ CREATE TABLE IF NOT EXISTS sl.node (
   id        uuid PRIMARY KEY,
   seen      timestamptz NOT NULL,
   confirmed int8 NOT NULL,
+  place     text NOT NULL,
   about     text NOT NULL
 );
 INSERT INTO sl.store (format) VALUES (1) ON CONFLICT DO NOTHING;
@@ -493,8 +494,8 @@ pub(super) const BEAT: &str = "\
 WITH t AS (
   UPDATE sl.store SET counted = greatest(counted, $2::int8) RETURNING *
 ), n AS (
-  INSERT INTO sl.node (id, seen, confirmed, about)
-  SELECT $1, clock_timestamp(), $3, $4 WHERE NOT $5
+  INSERT INTO sl.node (id, seen, confirmed, about, place)
+  SELECT $1, clock_timestamp(), $3, $4, $6 WHERE NOT $5
   ON CONFLICT (id) DO UPDATE
     SET seen = excluded.seen, confirmed = excluded.confirmed, about = excluded.about
 ), old AS (
@@ -507,8 +508,9 @@ SELECT t.counted, t.is_target, t.moved_to, r.removals,
 FROM t, sl.removal r";
 
 pub(super) const OTHERS: &str = "\
-SELECT confirmed, about FROM sl.node
-WHERE id <> $1 AND seen > clock_timestamp() - interval '10 s'";
+SELECT confirmed, about, place,
+  (extract(epoch FROM clock_timestamp() - seen) * 1000000)::int8 AS silent
+FROM sl.node WHERE id <> $1 AND seen > clock_timestamp() - interval '10 s' ORDER BY place";
 
 pub(super) const SETTINGS: &str = "\
 SELECT current_setting('synchronous_standby_names') AS standbys,
@@ -516,8 +518,7 @@ SELECT current_setting('synchronous_standby_names') AS standbys,
 
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 
-pub(super) const NODES: &str =
-    "SELECT about FROM sl.node WHERE seen > clock_timestamp() - interval '10 s' ORDER BY about";
+pub(super) const NODES: &str = "SELECT place, about FROM sl.node WHERE seen > clock_timestamp() - interval '10 s' ORDER BY place";
 
 pub(super) const NOW: &str = "\
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8,

@@ -4,7 +4,7 @@ import { get, post, Refusal, send } from "../api";
 import { bytes, count, moment, plural, span, took } from "../format";
 import { Empty, Loading, Problem, Session as SessionLink } from "../parts";
 import { Line } from "../text";
-import type { Damage, Keys, Owner, RecoveryReport, Retention, UsageRow, Verified } from "../types";
+import type { Damage, Keys, Owner, RecoveryReport, Retention, Shared, UsageRow, Verified } from "../types";
 import { type Answer, useAnswer, useInterval, useTitle } from "../use";
 
 export function Store() {
@@ -16,7 +16,10 @@ export function Store() {
     const retention = useAnswer((signal) => get<Retention>("/v1/admin/retention", { limit: 100 }, signal), []);
     const days = useAnswer((signal) => get<{ rows: UsageRow[] }>("/v1/usage", { by: "day" }, signal), []);
     const metrics = useAnswer(async (signal) => (await send("/metrics", { signal })).text(), []);
-    useInterval(ready.again, 5000);
+    useInterval(() => {
+        ready.again();
+        if (owner.value?.shared != null) owner.again();
+    }, 5000);
     return (
         <main class="page">
             <h1>Store</h1>
@@ -36,25 +39,28 @@ export function Store() {
                     )}
                 </Answered>
             </section>
+            {owner.value?.shared != null && <Nodes of={owner.value.shared} />}
             <Verification />
-            <section>
-                <h2>Last recovery</h2>
-                <Answered answer={recovery} what="The recovery report is shown with the scope that allows it.">
-                    {(value) => (
-                        <>
-                            <p>
-                                {value.clean ? "The store was closed cleanly." : "The store was not closed cleanly; what was acknowledged is there."} {plural(value.sessions, "session")} read in {took(value.micros / 1000)}
-                                {value.frames_replayed > 0 && <>, {plural(value.frames_replayed, "frame")} of the journal replayed</>}
-                                {value.torn_bytes > 0 && <>, {bytes(value.torn_bytes)} cut that no caller was acknowledged</>}
-                                {value.made_good > 0 && <>, {plural(value.made_good, "file")} made good</>}.
-                            </p>
-                            {value.damage.length > 0 && <ul class="bad">{value.damage.map((line) => <li><Line text={line} /></li>)}</ul>}
-                            {value.quarantined.length > 0 && <p>Set aside: {value.quarantined.map((line) => <span class="mono"><Line text={line} /> </span>)}</p>}
-                            <p class="quiet">Read again in the background: {plural(value.scrub.rounds, "round")}, {plural(value.scrub.sessions, "session")}, {bytes(value.scrub.bytes)}{value.scrub.found.length === 0 ? ", nothing wrong found." : ":"} {value.scrub.found.map((line) => <Line text={line} />)}</p>
-                        </>
-                    )}
-                </Answered>
-            </section>
+            {owner.value?.shared == null && (
+                <section>
+                    <h2>Last recovery</h2>
+                    <Answered answer={recovery} what="The recovery report is shown with the scope that allows it.">
+                        {(value) => (
+                            <>
+                                <p>
+                                    {value.clean ? "The store was closed cleanly." : "The store was not closed cleanly; what was acknowledged is there."} {plural(value.sessions, "session")} read in {took(value.micros / 1000)}
+                                    {value.frames_replayed > 0 && <>, {plural(value.frames_replayed, "frame")} of the journal replayed</>}
+                                    {value.torn_bytes > 0 && <>, {bytes(value.torn_bytes)} cut that no caller was acknowledged</>}
+                                    {value.made_good > 0 && <>, {plural(value.made_good, "file")} made good</>}.
+                                </p>
+                                {value.damage.length > 0 && <ul class="bad">{value.damage.map((line) => <li><Line text={line} /></li>)}</ul>}
+                                {value.quarantined.length > 0 && <p>Set aside: {value.quarantined.map((line) => <span class="mono"><Line text={line} /> </span>)}</p>}
+                                <p class="quiet">Read again in the background: {plural(value.scrub.rounds, "round")}, {plural(value.scrub.sessions, "session")}, {bytes(value.scrub.bytes)}{value.scrub.found.length === 0 ? ", nothing wrong found." : ":"} {value.scrub.found.map((line) => <Line text={line} />)}</p>
+                            </>
+                        )}
+                    </Answered>
+                </section>
+            )}
             <section>
                 <h2>Encryption</h2>
                 <Answered answer={keys} what="Keys are shown with the scope operator.">
@@ -99,6 +105,28 @@ export function Store() {
             </section>
             {metrics.value !== undefined && <details><summary>Metrics</summary><pre class="box" tabindex={0}>{metrics.value.slice(0, 60_000)}</pre></details>}
         </main>
+    );
+}
+
+const DURABILITY = {
+    weak: "A crash of the database may lose what was acknowledged.",
+    single: "What was acknowledged survives a crash of the database, not the loss of its server.",
+    replicated: "What was acknowledged is on a synchronous standby as well.",
+};
+
+/** Processes that share the store, as the one that answers knows them. */
+function Nodes({ of }: { of: Shared }) {
+    return (
+        <section>
+            <h2>Nodes</h2>
+            <p>{plural(of.nodes.length, "node")} over one database. <span class={`state ${of.durability === "weak" ? "damaged" : "well"}`}>{of.durability}</span> {DURABILITY[of.durability]}</p>
+            <div class="scroll-x" tabindex={0}>
+                <table>
+                    <thead><tr><th scope="col">Machine and process</th><th scope="col">Version</th><th scope="col">Last report</th><th scope="col">Settings</th></tr></thead>
+                    <tbody>{of.nodes.map((node, at) => <tr><th scope="row" class="mono"><Line text={node.place} />{at === 0 && " (answers here)"}</th><td class="mono"><Line text={node.version} /></td><td>{took(node.silent_ms)} ago</td><td>{node.alike ? "as here" : <><span class="state damaged">differ</span> in lifetimes or version: give all nodes the same</>}</td></tr>)}</tbody>
+                </table>
+            </div>
+        </section>
     );
 }
 
