@@ -1,7 +1,7 @@
 //! The address of a database: `postgres://USER@HOST[:PORT][,HOST…]/DATABASE?OPTION=VALUE`. It
 //! must not show a password.
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, iter, net::IpAddr, time::Duration};
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
@@ -126,7 +126,7 @@ impl PostgresUrl {
 
     /// Returns the settings of a connection to each host.
     pub(super) fn hosts(&self) -> Vec<tokio_postgres::Config> {
-        let passwords = self.passwords.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+        let passwords = self.passwords.iter().map(Option::as_ref).chain(iter::repeat(None));
         let one = |((host, port), password): (&(String, u16), Option<&String>)| {
             let mut config = self.config.clone();
             config.host(host).port(*port);
@@ -252,22 +252,27 @@ impl UrlOptions {
         Ok(options)
     }
 
-    /// Returns the hosts of the options, or else those of the address, or else this machine.
+    /// Returns the hosts and ports of the options, or else those of the address, or else this
+    /// machine: as libpq does, each replaces only its own part of the address.
     fn choose_hosts(&self, address: &str) -> Result<Vec<(String, u16)>, UrlError> {
-        let parse =
-            |port: &str| port.parse().map_err(|_| UrlError(format!("port: {port:?} is no port")));
-        let ports: Vec<u16> = match &self.ports {
-            None => vec![PORT],
-            Some(list) => list.split(',').map(parse).collect::<Result<_, _>>()?,
-        };
-        let port = |n: usize| ports.get(n).or(ports.last()).copied().unwrap_or(PORT);
-        if let Some(list) = &self.hosts {
-            let list = list.split(',').enumerate();
-            return Ok(list.map(|(n, host)| (host.to_owned(), port(n))).collect());
+        let address = address.split(',').filter(|host| !host.is_empty());
+        let mut hosts: Vec<(String, u16)> = address.map(parse_host).collect::<Result<_, _>>()?;
+        let mut ports: Vec<u16> = hosts.iter().map(|(_, port)| *port).collect();
+        if let Some(list) = &self.ports {
+            let parse = |port: &str| {
+                port.parse().map_err(|_| UrlError(format!("port: {port:?} is no port")))
+            };
+            ports = list.split(',').map(parse).collect::<Result<_, _>>()?;
         }
-        let hosts = address.split(',').filter(|host| !host.is_empty());
-        let hosts: Vec<(String, u16)> = hosts.map(parse_host).collect::<Result<_, _>>()?;
-        Ok(if hosts.is_empty() { vec![("localhost".to_owned(), port(0))] } else { hosts })
+        if let Some(list) = &self.hosts {
+            hosts = list.split(',').map(|host| (host.to_owned(), PORT)).collect();
+        }
+        if hosts.is_empty() {
+            hosts.push(("localhost".to_owned(), PORT));
+        }
+        let last = ports.last().copied().unwrap_or(PORT);
+        let ports = ports.into_iter().chain(iter::repeat(last));
+        Ok(hosts.into_iter().zip(ports).map(|((host, _), port)| (host, port)).collect())
     }
 
     /// Returns the settings of TLS.
@@ -360,6 +365,22 @@ mod tests {
         let local = PostgresUrl::parse("postgresql:///logs?host=/run/pg&port=6001").unwrap();
         assert_eq!(local.tls.verification, Verification::Disabled);
         assert_eq!(local.hosts, [("/run/pg".to_owned(), 6001)]);
+    }
+
+    #[test]
+    fn an_option_replaces_only_its_own_part_of_the_address() {
+        for (text, wanted) in [
+            ("postgres://u@h:6001/d?host=/run/pg", &[("/run/pg", 6001)][..]),
+            ("postgres://u@h:6001/d?port=6002", &[("h", 6002)]),
+            ("postgres://u@h,i:6001/d?host=j,k", &[("j", PORT), ("k", 6001)]),
+            ("postgres://u@h:6001/d?host=j,k", &[("j", 6001), ("k", 6001)]),
+            ("postgres://u@/d?host=j,k&port=6001,6002", &[("j", 6001), ("k", 6002)]),
+            ("postgres://u@/d?port=6001", &[("localhost", 6001)]),
+        ] {
+            let url = PostgresUrl::parse(text).unwrap();
+            let hosts: Vec<_> = url.hosts.iter().map(|(host, port)| (&**host, *port)).collect();
+            assert_eq!(hosts, wanted, "{text}");
+        }
     }
 
     #[test]
