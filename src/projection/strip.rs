@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    DroppedRanges, ReportedRequest, body, extract_typed_text, parse_withdrawn, read_compaction,
+    ReportedRequest, SessionFold, body, extract_typed_text, parse_withdrawn, read_compaction,
 };
 use crate::{
     api::rows::{RowKind, StripBucket, StripMark, StripMarkKind},
@@ -80,14 +80,13 @@ pub struct Strip {
     gaps: VecDeque<StripMark>,
     /// True if a mark was dropped because of the bound.
     has_dropped_marks: bool,
-    dropped: DroppedRanges,
     calls: OpenCalls,
 }
 
-impl Strip {
-    /// Creates the strip of a session without events.
-    #[must_use]
-    pub fn new(workspace: Option<&str>) -> Self {
+impl SessionFold for Strip {
+    const READS_AT_ONCE: usize = 1;
+
+    fn new(workspace: Option<&str>) -> Self {
         Self {
             position: Position::ZERO,
             width: 1,
@@ -95,49 +94,18 @@ impl Strip {
             marks: VecDeque::new(),
             gaps: VecDeque::new(),
             has_dropped_marks: false,
-            dropped: DroppedRanges::default(),
             calls: OpenCalls::within_reach(workspace, None, PAIR_REACH),
         }
     }
 
-    /// Returns the first position that is not folded yet.
-    #[must_use]
-    pub fn position(&self) -> Position {
+    fn position(&self) -> Position {
         self.position
     }
 
-    /// Returns the positions of a cell.
-    #[must_use]
-    pub fn width(&self) -> u64 {
-        self.width
-    }
-
-    /// Returns the positions that compactions took out of the model's context.
-    #[must_use]
-    pub fn dropped(&self) -> &DroppedRanges {
-        &self.dropped
-    }
-
-    /// Returns the directory of the session, once an event contained it.
-    #[must_use]
-    pub fn directory(&self) -> Option<&str> {
-        self.calls.directory()
-    }
-
-    /// Returns the marks by position, gaps included, and false if some are not kept.
-    #[must_use]
-    pub fn marks(&self) -> (Vec<StripMark>, bool) {
-        let mut marks: Vec<StripMark> = self.marks.iter().chain(&self.gaps).cloned().collect();
-        marks.sort_by_key(|mark| mark.position);
-        (marks, !self.has_dropped_marks)
-    }
-
-    /// Folds the next event.
-    pub fn fold(&mut self, event: &Event) {
+    fn fold(&mut self, event: &Event) {
         let event = &*event.with_paired_surrogates();
         pace::steps(2 + event.body.len() / 256);
         self.position = event.position.plus(1);
-        self.dropped.fold(event);
         self.add_mark(event);
         let failed = match self.calls.fold(event) {
             Some(ToolEvent::Result(call, answer)) => CallOutcome::judge(&call, &answer).failed,
@@ -166,8 +134,7 @@ impl Strip {
         }
     }
 
-    /// Records positions that cannot be read.
-    pub fn fold_gap(&mut self, range: Range, reason: &str) {
+    fn fold_gap(&mut self, range: Range, reason: &str) {
         let label = match range.len() {
             1 => format!("1 event cannot be read: {reason}"),
             count => format!("{count} events cannot be read: {reason}"),
@@ -177,9 +144,24 @@ impl Strip {
         self.has_dropped_marks |= push_bounded(&mut self.gaps, mark, MARKS_MAX);
     }
 
-    /// Moves on to a position behind which nothing else precedes `to`.
-    pub fn advance(&mut self, to: Position) {
+    fn advance(&mut self, to: Position) {
         self.position = self.position.max(to);
+    }
+}
+
+impl Strip {
+    /// Returns the positions of a cell.
+    #[must_use]
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Returns the marks by position, gaps included, and false if some are not kept.
+    #[must_use]
+    pub fn marks(&self) -> (Vec<StripMark>, bool) {
+        let mut marks: Vec<StripMark> = self.marks.iter().chain(&self.gaps).cloned().collect();
+        marks.sort_by_key(|mark| mark.position);
+        (marks, !self.has_dropped_marks)
     }
 
     fn cell_mut(&mut self, position: Position) -> Option<&mut Cell> {
@@ -257,7 +239,6 @@ impl Strip {
         size_of::<Self>()
             + self.cells.len() * size_of::<Cell>()
             + marks.sum::<usize>()
-            + self.dropped.weight()
             + self.calls.weight()
     }
 }

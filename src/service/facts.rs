@@ -18,7 +18,7 @@ use crate::{
     env::sync::{Mutex, MutexGuard},
     event::{Event, Lsn, Position, Range, Scope, SessionId, SessionKey, TenantId, Timestamp},
     projection::{
-        Facts, Strip,
+        Facts, Outline, Strip,
         checkpoints::{Checkpoints, State},
     },
     store::{FillDirection, NotesQuery, ReadRequest, SessionInfo, StoreResult},
@@ -92,6 +92,8 @@ pub(super) struct CachedFacts {
     chain: Option<(Vec<PriorSession>, Box<Facts>)>,
     /// The session at a glance, once it was asked for.
     pub(super) strip: Option<Box<Strip>>,
+    /// Facts that rows need, once they were asked for.
+    pub(super) outline: Option<Box<Outline>>,
     held: SharedReservation,
 }
 
@@ -100,7 +102,8 @@ impl CachedFacts {
         let state = self.state.as_ref().map_or(0, |(_, _, bytes)| *bytes);
         let chain = self.chain.as_ref().map_or(0, |(_, facts)| facts.weight());
         let strip = self.strip.as_ref().map_or(0, |strip| strip.weight());
-        self.facts.weight() + self.notes.weight() + state + chain + strip
+        let outline = self.outline.as_ref().map_or(0, |outline| outline.weight());
+        self.facts.weight() + self.notes.weight() + state + chain + strip + outline
     }
 }
 

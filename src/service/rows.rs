@@ -16,7 +16,7 @@ use crate::{
     },
     event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{CallPairs, build_row, is_bookkeeping, readable_text, thread_of},
-    projection::{DroppedRanges, PAIR_REACH, Strip, row_kind},
+    projection::{DroppedRanges, Outline, PAIR_REACH, row_kind},
     store::{FillDirection, ReadRequest, SessionInfo, Slice},
 };
 
@@ -214,11 +214,12 @@ impl Service {
         if range.is_empty() {
             return Ok(ScannedRows { rows: Vec::new(), next: range.from, gaps: Vec::new() });
         }
-        let look = |info: &SessionInfo, strip: &Strip| {
-            let pairs = CallPairs::new(info.workspace.as_deref(), strip.directory());
-            (pairs, strip.dropped().clone(), info.tail)
+        let look = |info: &SessionInfo, outline: &Outline| {
+            let pairs = CallPairs::new(info.workspace.as_deref(), outline.directory());
+            (pairs, outline.dropped().clone(), info.tail)
         };
-        let (pairs, dropped, tail) = self.with_strip(key, look).await?;
+        let outlined = self.with_fold(key, |cached| &mut cached.outline, look).await?;
+        let (pairs, dropped, tail) = outlined;
         let tenant = &key.scope.tenant;
         let _memory = self.reserve_memory(tenant, HELD_FOR_A_BYTE * PAGE_BYTES).await?;
         let slice_events = if selection.is_everything() { limit } else { SLICE_EVENTS };

@@ -1,5 +1,5 @@
-//! A session at a glance: the fold of all its events, kept beside its facts and caught up before
-//! each use. It reads a damaged session, too. The cache must not affect a response.
+//! A session at a glance, and folds of all events of a session that read a damaged one, too: they
+//! are kept beside its facts and caught up before each use. The cache must not affect a response.
 
 use super::{
     Caller, Service, ServiceError, ServiceResult, compute::block_in_place, facts::CachedFacts,
@@ -7,7 +7,7 @@ use super::{
 use crate::{
     api::rows::{StripAnswer, StripMark, StripMarkKind},
     event::{Point, Position, Range, SessionId, SessionKey, text::one_line},
-    projection::Strip,
+    projection::{SessionFold, Strip},
     store::{FillDirection, ReadRequest, SessionInfo},
 };
 
@@ -49,7 +49,7 @@ impl Service {
             (info.clone(), strip.buckets(wanted, most), marks, is_complete)
         };
         let (info, (shown, width, buckets), mut marks, mut complete) =
-            self.with_strip(&key, look).await?;
+            self.with_fold(&key, |cached| &mut cached.strip, look).await?;
         complete &= self.add_checkpoint_marks(&key, &mut marks).await?;
         complete &= self.add_fork_marks(&info, &mut marks).await?;
         let shown = Range::new(shown.from, shown.to.min(info.tail.max(shown.from)));
@@ -109,28 +109,33 @@ impl Service {
         Ok(family.forks <= family.children.len() as u64)
     }
 
-    /// Runs `look` on the current strip of a session and counts as a use of it.
-    pub(super) async fn with_strip<T>(
+    /// Runs `look` on the current fold of a session, which `slot` names, and counts as a use of it.
+    pub(super) async fn with_fold<F: SessionFold + Send, T>(
         &self,
         key: &SessionKey,
-        look: impl FnOnce(&SessionInfo, &Strip) -> T + Send,
+        slot: fn(&mut CachedFacts) -> &mut Option<Box<F>>,
+        look: impl FnOnce(&SessionInfo, &F) -> T + Send,
     ) -> ServiceResult<T> {
-        let slot = self.slot(key);
+        let facts = self.slot(key);
         let mut info = self.convert_info(key, self.store.use_session(key).await)?;
         let removals = self.store.removal_count();
         loop {
-            let mut cached = self.lock_facts(&slot, key, &mut info, removals).await?;
-            if cached.strip.as_ref().is_some_and(|strip| strip.position() > info.tail) {
-                cached.strip = None;
+            let mut cached = self.lock_facts(&facts, key, &mut info, removals).await?;
+            let kept = slot(&mut cached);
+            if kept.as_ref().is_some_and(|fold| fold.position() > info.tail) {
+                *kept = None;
             }
-            let new = || Box::new(Strip::new(info.workspace.as_deref()));
-            let is_done = {
-                let strip = cached.strip.get_or_insert_with(new);
-                self.fold_strip(key, strip, info.tail).await?
-            };
+            let fold = kept.get_or_insert_with(|| Box::new(F::new(info.workspace.as_deref())));
+            let mut is_done = false;
+            for _ in 0..F::READS_AT_ONCE {
+                is_done = self.fold_slice(key, &mut **fold, info.tail).await?;
+                if is_done {
+                    break;
+                }
+            }
             self.facts.resize(key, cached.weight())?;
-            if let Some(strip) = cached.strip.as_ref().filter(|_| is_done) {
-                return Ok(look(&info, strip));
+            if let Some(fold) = slot(&mut cached).as_ref().filter(|_| is_done) {
+                return Ok(look(&info, fold));
             }
             // Release the lock between slices: an append does not wait for another caller's long
             // fold.
@@ -139,16 +144,16 @@ impl Service {
         }
     }
 
-    /// Folds one read of `[strip.position(), to)`; returns true at the end. If the future is
-    /// dropped, the strip is that of an earlier position. A few events are folded directly, more
-    /// in a compute slot.
-    async fn fold_strip(
+    /// Folds one read of `[fold.position(), to)`; returns true at the end. If the future is
+    /// dropped, the fold is that of an earlier position. A few events are folded directly, more in
+    /// a compute slot.
+    async fn fold_slice(
         &self,
         key: &SessionKey,
-        strip: &mut Strip,
+        fold: &mut impl SessionFold,
         to: Position,
     ) -> ServiceResult<bool> {
-        let from = strip.position();
+        let from = fold.position();
         if from >= to {
             return Ok(true);
         }
@@ -169,17 +174,17 @@ impl Service {
             block_in_place(|| {
                 for event in few {
                     while let Some(gap) = gaps.next_if(|gap| gap.range.from < event.position) {
-                        strip.fold_gap(gap.range, &gap.reason);
+                        fold.fold_gap(gap.range, &gap.reason);
                     }
-                    strip.fold(event);
+                    fold.fold(event);
                 }
             });
             if let Some(own) = slot.take() {
                 slot = Some(own.yield_if_due().await?);
             }
         }
-        gaps.for_each(|gap| strip.fold_gap(gap.range, &gap.reason));
-        strip.advance(slice.covered.to.min(to));
-        Ok(slice.covered.is_empty() || strip.position() >= to)
+        gaps.for_each(|gap| fold.fold_gap(gap.range, &gap.reason));
+        fold.advance(slice.covered.to.min(to));
+        Ok(slice.covered.is_empty() || fold.position() >= to)
     }
 }

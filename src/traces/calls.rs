@@ -15,7 +15,7 @@ use super::{
     hand_back::subagent_report,
     paths::normalize_path,
     report,
-    tool_body::{ToolBody, find_answered_call},
+    tool_body::{PATH_CHARS_MAX, ToolBody, find_answered_call},
     tools::{self, Members, ToolKind},
     touch::FileTouch,
     unrun::NotRun,
@@ -40,9 +40,8 @@ const PLAN_BYTES_MAX: usize = 4_000;
 const RUNNING_MAX: usize = 16;
 /// Maximum files of one call that are kept.
 const FILES_MAX: usize = 64;
-/// Maximum files that a call reads that are kept, and maximum characters of a path.
+/// Maximum files that a call reads that are kept.
 const READS_MAX: usize = 4;
-const PATH_CHARS_MAX: usize = 300;
 /// Name of a tool that neither a call nor its result names.
 const UNNAMED: &str = "(not named)";
 /// Placeholders that clients write where they removed a result's text.
@@ -179,7 +178,7 @@ impl OpenCalls {
         if kinds::is_call(kind) {
             let call = ToolBody::parse(&event.body)?;
             let input = call.input;
-            self.record_root(&call);
+            self.root = self.root.take().or_else(|| call.directory());
             let call = self.parse_call(event, call)?;
             push_bounded(&mut self.open, call, CALLS_MAX);
             return Some(ToolEvent::Call(self.open.back()?, input));
@@ -309,19 +308,6 @@ impl OpenCalls {
     fn take_running(&mut self, id: &str) -> Option<ParsedScript> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
         self.running.remove(at).map(|(_, command)| command)
-    }
-
-    /// Stores the session's directory from the first call that contains one.
-    fn record_root(&mut self, call: &ToolBody<'_>) {
-        #[derive(Deserialize)]
-        struct RawCall {
-            cwd: Option<String>,
-        }
-        if self.root.is_none() {
-            let raw = || serde_json::from_str::<RawCall>(call.raw?.get()).ok()?.cwd;
-            let cwd = call.cwd.and_then(parse_string).or_else(raw);
-            self.root = cwd.map(|cwd| one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into());
-        }
     }
 
     /// Returns the directory of the session.

@@ -4,6 +4,12 @@
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
+use super::content::parse_string;
+use crate::event::text::one_line;
+
+/// Maximum characters of a path that is shown.
+pub(super) const PATH_CHARS_MAX: usize = 300;
+
 /// Members of a tool's call and of its result that projections read, with all of their names.
 #[derive(Deserialize)]
 pub(crate) struct ToolBody<'a> {
@@ -48,6 +54,17 @@ impl<'a> ToolBody<'a> {
         let ids =
             [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
         ids.into_iter().find_map(Option::as_deref)
+    }
+
+    /// Returns the directory in which a call was made.
+    pub(crate) fn directory(&self) -> Option<Box<str>> {
+        #[derive(Deserialize)]
+        struct RawCall {
+            cwd: Option<String>,
+        }
+        let raw = || serde_json::from_str::<RawCall>(self.raw?.get()).ok()?.cwd;
+        let cwd = self.cwd.and_then(parse_string).or_else(raw)?;
+        Some(one_line(cwd.trim_end_matches('/'), PATH_CHARS_MAX).into())
     }
 }
 

@@ -12,7 +12,7 @@ use sessionlog::{
     api::rows::RowKind,
     client::HttpRequest,
     event::{Event, Position, Range},
-    projection::{CELLS_MAX, Strip, row_kind},
+    projection::{CELLS_MAX, SessionFold, Strip, row_kind},
     store::{Store, local::LocalStore},
     wire::json::event_text,
 };
