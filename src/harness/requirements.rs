@@ -20,6 +20,12 @@ const BINDING: [&str; 11] = [
     "can't",
 ];
 
+/// Words before an order that forbids, and words behind which "must" is a guess and "never" a report.
+const LEADS: [&str; 10] =
+    ["and", "but", "so", "then", "please", "also", "again", "you", "we", "rule"];
+const TOLD: [&str; 11] =
+    ["it", "this", "that", "there", "i", "i've", "have", "has", "had", "was", "were"];
+
 /// Returns true if a sentence requires or forbids something.
 #[must_use]
 fn sets_requirement(sentence: &str) -> bool {
@@ -35,6 +41,32 @@ fn sets_requirement(sentence: &str) -> bool {
 pub(super) fn extract_requirements(text: &str) -> Vec<&str> {
     let all: Vec<&str> = sentences(text, SENTENCE_BYTES).collect();
     requirement_indexes(&all).into_iter().filter_map(|at| all.get(at).copied()).collect()
+}
+
+/// Returns the sentences of a text that set a rule beyond the request: what always or never holds,
+/// and orders that forbid something. A question or a statement that merely denies sets none.
+pub(super) fn standing_rules(text: &str) -> impl Iterator<Item = &str> {
+    sentences(text, SENTENCE_BYTES).map(str::trim).filter(|sentence| {
+        let words: Vec<String> = sentence
+            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'))
+            .filter(|word| !word.is_empty())
+            .map(|word| word.to_lowercase().replace('\u{2019}', "'"))
+            .collect();
+        let before = |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).map(String::as_str);
+        let orders = |at: usize| before(at).is_none_or(|word| LEADS.contains(&word));
+        let sets = |(at, word): (usize, &String)| match word.as_str() {
+            "mustn't" => true,
+            "always" | "never" | "must" => before(at).is_none_or(|word| !TOLD.contains(&word)),
+            "don't" | "dont" | "only" | "avoid" => orders(at),
+            "leave" => orders(at) && words.iter().skip(at).any(|word| word == "alone"),
+            "now" => before(at) == Some("from") && words.get(at + 1).is_some_and(|on| on == "on"),
+            "not" => before(at) == Some("do") && orders(at - 1),
+            _ => false,
+        };
+        sentence.len() <= SENTENCE_BYTES
+            && !sentence.ends_with('?')
+            && words.iter().enumerate().any(sets)
+    })
 }
 
 /// Returns the indexes of requirements, and of the lines after a requirement that ends in a colon.
@@ -137,5 +169,32 @@ mod tests {
         );
         let one = "word ".repeat(200);
         assert!(shorten_request(&one, 100, 0).text.len() < 110);
+    }
+
+    #[test]
+    fn rules_are_told_from_requests_reports_and_questions() {
+        for (text, wanted) in [
+            ("Fix the parser. Never touch vendor/. Thanks!", &["Never touch vendor/."][..]),
+            (
+                "Amounts are always whole cents, and every test must pass before you commit.",
+                &["Amounts are always whole cents, and every test must pass before you commit."],
+            ),
+            (
+                "Please don't push. Do not rename tables; only use the builder.",
+                &["Please don't push.", "Do not rename tables; only use the builder."],
+            ),
+            (
+                "I don't know why it does not work. It must be the cache. I have never seen that.",
+                &[],
+            ),
+            (
+                "Leave stock.py alone, it is theirs. From now on answer in French. Leave a note.",
+                &["Leave stock.py alone, it is theirs.", "From now on answer in French."],
+            ),
+            ("Must I not use tabs? Why do you never test?", &[]),
+            ("Show me only the last one. This is not what I wanted.", &[]),
+        ] {
+            assert_eq!(standing_rules(text).collect::<Vec<_>>(), wanted, "{text}");
+        }
     }
 }

@@ -31,6 +31,10 @@ const ITEM_CHARS: usize = 240;
 const PARTS: usize = 10;
 const REMEMBERED_PARTS: usize = 3;
 const EARLIER_PARTS: usize = 3;
+/// Tenths of the budget for the user's rules in other sessions.
+const RULES_PARTS: usize = 2;
+/// Heading of the user's rules in other sessions.
+const RULES: &str = "The user said in other sessions";
 /// Calls without a result: their heading, most calls, tenths of the budget, and most characters.
 const BEGUN: &str = "Begun, without a result so far";
 const BEGUN_MAX: usize = 3;
@@ -66,6 +70,8 @@ pub struct EarlierSession {
     pub asked: String,
     /// Outcome of the session; empty if the log contains none.
     pub outcome: String,
+    /// Rules of its user that may apply to later sessions.
+    pub rules: Vec<String>,
     /// True if a call or the work in it is unfinished.
     pub is_open: bool,
 }
@@ -103,6 +109,15 @@ impl StartText {
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
         push_list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
+        // Their sessions are not continued, so the state of the last work has none of them.
+        let rules = self.earlier.iter().flat_map(|one| {
+            let at = format_minute(one.at);
+            one.rules
+                .iter()
+                .filter(|rule| !last.contains(&***rule))
+                .map(move |rule| format!("{at}: {rule}"))
+        });
+        push_list(&mut text, RULES, rules.take(RULES_MAX), (room(RULES_PARTS), tokenizer));
         let lines = self.earlier.iter().map(|one| {
             let open = if one.is_open { ", not ended" } else { "" };
             let asked = one_line(&one.asked, ASKED_CHARS);
@@ -175,6 +190,20 @@ pub fn user_rules(facts: &Facts) -> Vec<String> {
     let is_in_task = |one: &String| task.as_ref().is_some_and(|task| task.contains(one.as_str()));
     let later = later.into_iter().skip(from).filter(|one| !is_in_task(one));
     task.iter().cloned().chain(later).collect()
+}
+
+/// Returns sentences of the user that set a rule beyond the request they are in, latest last.
+#[must_use]
+pub fn standing_rules(facts: &Facts) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for word in facts.progress.instructions().recent_instructions() {
+        for sentence in requirements::standing_rules(&word.text) {
+            let rule = one_line(sentence, ITEM_CHARS);
+            rules.retain(|known| *known != rule);
+            rules.push(rule);
+        }
+    }
+    rules.split_off(rules.len().saturating_sub(RULES_MAX))
 }
 
 /// Returns true if a session did something that the next one continues; an answered question is not

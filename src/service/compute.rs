@@ -219,6 +219,14 @@ impl ComputeSlot {
         self.slots.clock.monotonic().saturating_sub(self.since) >= SLICE
     }
 
+    /// Leaves the processor to other threads of the machine, if this server has more to compute
+    /// than it has processors for (docs/decisions/0093).
+    fn leave_processor_if_others_wait(&self) {
+        if !self.slots.queue.lock().turns.is_empty() {
+            thread::yield_now();
+        }
+    }
+
     /// Releases the slot if another computation waits; the receiver then gets a slot again.
     fn release_if_others_wait(&mut self) -> Option<oneshot::Receiver<ComputeSlot>> {
         let (slot, turn) = oneshot::channel();
@@ -233,7 +241,7 @@ impl ComputeSlot {
 
     /// Yields to other computations, if the time slice is over.
     pub(super) async fn yield_if_due(mut self) -> ServiceResult<Self> {
-        thread::yield_now();
+        self.leave_processor_if_others_wait();
         if !self.is_due() {
             return Ok(self);
         }
@@ -247,7 +255,7 @@ impl ComputeSlot {
 
     /// Yields to other computations if the time slice is over; blocks the thread meanwhile.
     fn yield_if_due_blocking(mut self) -> Result<Self, Cancelled> {
-        thread::yield_now();
+        self.leave_processor_if_others_wait();
         if !self.is_due() {
             return Ok(self);
         }

@@ -71,7 +71,8 @@ impl Service {
             }
             let look = |info: &SessionInfo, facts: &Facts| {
                 let past = summarize(info.clone(), facts);
-                (past, harness::has_work(facts), harness::session_outcome(facts))
+                let outcome = (harness::session_outcome(facts), harness::standing_rules(facts));
+                (past, harness::has_work(facts), outcome)
             };
             match self.peek_view(&info.key, look).await {
                 Ok((past, true, _)) if last.is_none() => {
@@ -93,13 +94,15 @@ impl Service {
         if !has_work && !others.is_empty() {
             last = Some(others.remove(0).0);
         }
-        let line = |(past, outcome): (SessionSummary, String)| EarlierSession {
-            at: past.info.worked_at(),
-            is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
-            session: past.info.key.session.to_string(),
-            asked: past.goal,
-            outcome,
-        };
+        let line =
+            |(past, (outcome, rules)): (SessionSummary, (String, Vec<String>))| EarlierSession {
+                at: past.info.worked_at(),
+                is_open: past.calls_open > 0 || open.iter().any(|info| info.key == past.info.key),
+                session: past.info.key.session.to_string(),
+                asked: past.goal,
+                outcome,
+                rules,
+            };
         let earlier = others.into_iter().take(LINES_MAX).map(line).collect();
         Ok((last.map(|past| (past, has_work)), StartText { earlier, ..StartText::new(workspace) }))
     }

@@ -154,6 +154,28 @@ fn a_start_after_a_tiny_session_has_the_work_before_it() {
     has(&told, &["Leave stock.py alone", "test_tax", "tiny", "Write a release note"]);
 }
 
+/// Two agents work at once, and only one of them is continued.
+#[test]
+fn a_start_receives_the_rules_of_a_session_beside_the_continued_one() {
+    let place = Place::new();
+    first_day(&place);
+    let beside = Day(&place, "beside");
+    beside.starts();
+    let day = second_day(&place);
+    beside.asks("Print receipts. Never print the customer's name. Is that clear? It must be late.");
+    beside.edits("receipt.py");
+    beside.says("Receipts are printed.");
+    day.says("The tax is rounded half up.");
+    let told = Day(&place, "day-3").starts();
+    has(&told, &["rounded half up", "The user said in other sessions", "Leave stock.py alone"]);
+    let (_, rules) = told.split_once("The user said in other sessions").unwrap();
+    let (rules, _) = rules.split_once("\n\n").unwrap();
+    has(rules, &["UTC: Never print the customer's name."]);
+    let is_told_twice = told.matches("Leave stock.py alone").count() > 1;
+    let has_noise = rules.contains("clear?") || rules.contains("must be late");
+    assert!(!is_told_twice && !has_noise, "{told}");
+}
+
 #[test]
 fn a_start_receives_items_of_memory_and_no_forgotten_one() {
     let place = Place::new();
