@@ -19,7 +19,7 @@ use crate::{
     api::admin::{KeysAnswer, Node},
     client::{Client, ClientError, HttpRequest, OwnerReport},
     env::{Env, files},
-    event::kinds,
+    event::{HOOK_ID, kinds},
     import::UNKNOWN_KEY,
     store::{KeyReport, local::key_report, remote},
 };
@@ -141,7 +141,7 @@ async fn fetch_last_hook_times(client: &Client, latest: Latest) -> BTreeMap<Stri
         let request = KINDS.iter().fold(request, |asked, kind| asked.query("types[]", kind));
         let answer = client.json(request).await.unwrap_or_default();
         let text = |event: &Value, name: &str| Some(event.get(name)?.as_str()?.to_owned());
-        let of_hook = |event: &&Value| text(event, "id").is_some_and(|id| id.starts_with("hook_"));
+        let of_hook = |event: &&Value| text(event, "id").is_some_and(|id| id.starts_with(HOOK_ID));
         let last = answer.get("data").and_then(Value::as_array).into_iter().flatten();
         let last = last.into_iter().find(of_hook).and_then(|event| text(event, "created_at"));
         fired.extend(last.map(|at| (program, at)));

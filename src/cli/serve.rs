@@ -34,7 +34,7 @@ use crate::{
     env::{
         Env,
         host::{self, OwnerSocket},
-        shortage,
+        parents, shortage,
     },
     event::Event,
     http::{App, Exporter, HttpOptions, Listener, ServeOptions},
@@ -53,6 +53,8 @@ const DIRECTORY_WATCH: Duration = Duration::from_secs(2);
 const KEEP_INDEX: Duration = Duration::from_secs(2);
 /// Interval at which an owner expires sessions.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
+/// Interval at which killed agents are looked for.
+const LOOK_AT_AGENTS_EVERY: Duration = Duration::from_secs(60);
 /// Size at which the log file of an owner started on demand is truncated.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -160,6 +162,7 @@ fn create_router(
     // Until the process ends: while the server drains, other nodes wait for it.
     tokio::spawn(service.clone().follow_removals(CancellationToken::new()));
     tokio::spawn(run_sweeps(service.clone(), stop.clone()));
+    tokio::spawn(run_looks_at_agents(service.clone(), stop.clone()));
     tokio::spawn(run_checkpoints(service.clone(), config.checkpoint_every, stop.clone()));
     let about = Owner {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -205,6 +208,19 @@ async fn run_sweeps(service: Service, stop: CancellationToken) {
         }
         if let Err(error) = service.sweep().await {
             tracing::warn!(%error, "sessions past their time stay for now");
+        }
+    }
+}
+
+/// Looks for agents that were killed at intervals, until the owner stops.
+async fn run_looks_at_agents(service: Service, stop: CancellationToken) {
+    while let Some(running) = parents::running_names() {
+        if let Err(error) = service.stop_gone_agents(&running).await {
+            tracing::warn!(%error, "sessions of killed agents count as running for now");
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK_AT_AGENTS_EVERY) => {}
         }
     }
 }

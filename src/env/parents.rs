@@ -3,7 +3,7 @@
 //! way. It must not name a process by its id alone where the system reports its start time: ids are
 //! reused.
 
-use std::{os::unix::process::parent_id, path::Path};
+use std::{collections::BTreeSet, os::unix::process::parent_id, path::Path};
 
 use super::files;
 
@@ -25,14 +25,11 @@ const REAPERS: [&str; 6] = ["dumb-init", "init", "launchd", "runit", "systemd", 
 /// machine's boot, the container, and the process with its start time, which makes it unique.
 #[must_use]
 pub fn parent_process_names() -> Vec<String> {
-    let boot = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"), STAT_BYTES_MAX);
-    let container = files::identity(Path::new("/proc/self/ns/pid")).map(|found| found.file);
-    let around = format!("{} {:?}", boot.unwrap_or_default().trim(), container.ok());
+    let around = surroundings();
     let mut names = Vec::new();
     let mut next = Some(parent_id());
     while let Some(pid) = next.filter(|pid| *pid > 0 && names.len() < NAMED_MAX) {
-        let stat = files::read(Path::new(&format!("/proc/{pid}/stat")), STAT_BYTES_MAX);
-        let process = stat.ok().and_then(|stat| Process::parse(&String::from_utf8_lossy(&stat)));
+        let process = Process::read(pid);
         // On a system without `/proc`, only the parent is named.
         let Some(process) = process else {
             if names.is_empty() {
@@ -47,6 +44,32 @@ pub fn parent_process_names() -> Vec<String> {
         next = RUNNERS.contains(&&*process.program).then_some(process.parent);
     }
     names
+}
+
+/// Returns the boot of the machine, and the container.
+fn surroundings() -> String {
+    let boot = files::read_text(Path::new("/proc/sys/kernel/random/boot_id"), STAT_BYTES_MAX);
+    let container = files::identity(Path::new("/proc/self/ns/pid")).map(|found| found.file);
+    format!("{} {:?}", boot.unwrap_or_default().trim(), container.ok())
+}
+
+/// Returns the name of this machine and container, which no process has.
+#[must_use]
+pub fn machine_name() -> String {
+    format!("machine:{}", process_name(&surroundings(), 0, ""))
+}
+
+/// Returns the names of all processes of this machine and container, and its own; `None` on a
+/// system that does not list them.
+#[must_use]
+pub fn running_names() -> Option<BTreeSet<String>> {
+    let around = surroundings();
+    let pids = files::list(Path::new("/proc")).ok()?.into_iter();
+    let pids = pids.filter_map(|path| path.file_name()?.to_str()?.parse().ok());
+    let name = |pid| Some(process_name(&around, pid, &Process::read(pid)?.started));
+    let mut names: BTreeSet<String> = pids.filter_map(name).collect();
+    names.insert(machine_name());
+    (names.len() > 1).then_some(names)
 }
 
 fn process_name(around: &str, pid: u32, started: &str) -> String {
@@ -65,6 +88,11 @@ struct Process {
 }
 
 impl Process {
+    fn read(pid: u32) -> Option<Self> {
+        let stat = files::read(Path::new(&format!("/proc/{pid}/stat")), STAT_BYTES_MAX).ok()?;
+        Self::parse(&String::from_utf8_lossy(&stat))
+    }
+
     /// Parses `/proc/PID/stat`: the program's name is in parentheses and may contain some.
     fn parse(stat: &str) -> Option<Self> {
         let (head, rest) = stat.rsplit_once(')')?;
@@ -98,6 +126,9 @@ mod tests {
         let first = parent_process_names();
         assert!(!first.is_empty() && first.len() <= NAMED_MAX, "{first:?}");
         assert_eq!(parent_process_names(), first);
+        let running = running_names().expect("this system lists them");
+        assert!(first.iter().all(|name| running.contains(name)), "{first:?}");
+        assert!(running.contains(&machine_name()) && !first.contains(&machine_name()));
         assert_ne!(
             process_name("a", 7, "1"),
             process_name("a", 7, "2"),

@@ -34,3 +34,5 @@ pub use time::Timestamp;
 
 /// Metadata that moves a session to another workspace: the pair gives its name.
 pub const WORKSPACE_MOVED: &str = "sessionlog.workspace";
+/// Prefix of the ids of events that hooks of an agent's program report.
+pub const HOOK_ID: &str = "hook_";

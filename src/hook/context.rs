@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     client::{Client, ClientError, HttpRequest, SessionWriter, session_path},
-    event::{SessionId, kinds},
+    event::{HOOK_ID, SessionId, kinds},
 };
 
 /// Maximum number of latest events scanned for the start of a context.
@@ -203,7 +203,7 @@ fn is_start_event(event: &Value) -> bool {
 /// Returns true if a hook recorded the event, directly or from the program's transcript.
 fn is_recorded_by_hook(event: &Value) -> bool {
     let id = event.get("id").and_then(Value::as_str).unwrap_or_default();
-    ["hook_", "line-", "aside-", "usage-"].iter().any(|begin| id.starts_with(begin))
+    [HOOK_ID, "line-", "aside-", "usage-"].iter().any(|begin| id.starts_with(begin))
 }
 
 /// Returns the latest events of the given types (all if empty) from a position on, newest first.

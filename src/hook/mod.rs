@@ -67,7 +67,7 @@ pub struct Hook {
     pub directory: Option<String>,
     /// Rules for secrets, applied to the model's context: other writers may have stored some.
     pub secrets: Arc<Recogniser>,
-    /// Names of the parent processes.
+    /// Names of the parent processes, and of the machine.
     pub process: Vec<String>,
     /// The user's home directory.
     pub home: Option<PathBuf>,

@@ -11,7 +11,7 @@ use super::{
     lenient::{self, HookInput, LEVELS_MAX},
 };
 use crate::{
-    event::{ContentId, EventId, SessionId, json, limits},
+    event::{ContentId, EventId, HOOK_ID, SessionId, json, limits},
     secrets::{MaskingReport, Recogniser},
 };
 
@@ -247,7 +247,7 @@ impl Payload {
         let hex = hash.finalize().to_hex();
         let hash = hex.get(..32).unwrap_or_default();
         let part = if part == 0 { String::new() } else { format!("-{part}") };
-        let id = ContentId { name: "hook_", hash, part: &part }.to_sent_id();
+        let id = ContentId { name: HOOK_ID, hash, part: &part }.to_sent_id();
         EventId::new(&id).expect("letters, digits and lines alone")
     }
 }

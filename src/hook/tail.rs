@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json, value::to_raw_value};
 use super::{Payload, context::fetch_latest, delivery::Delivery, payload::HookAgent};
 use crate::{
     client::Client,
-    event::{SessionId, Timestamp, kinds},
+    event::{HOOK_ID, SessionId, Timestamp, kinds},
     secrets::MaskedText,
     wire::extract_typed_text,
 };
@@ -388,7 +388,7 @@ impl LoggedEvents {
         let mut unread = unread.unwrap_or(0);
         let mut said = VecDeque::new();
         for (event, is_older) in &self.events {
-            let is_hook = |id: &str| id.starts_with("hook_");
+            let is_hook = |id: &str| id.starts_with(HOOK_ID);
             if !has_type(event, kinds::AGENT_MESSAGE) {
                 continue;
             }

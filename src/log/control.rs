@@ -15,7 +15,7 @@ use super::{
 };
 use crate::event::{
     Incarnation, NewEvent, Position, Scope, SessionHash, SessionId, SessionKey, TenantId,
-    Timestamp, UserId, WORKSPACE_MOVED,
+    Timestamp, UserId,
 };
 
 // The ordinals are stored on disk: docs/format.md lists them, and none is reused.
@@ -55,16 +55,6 @@ pub enum Control {
 }
 
 impl Control {
-    /// Returns true if the record does not count as a write to the session.
-    #[must_use]
-    pub fn is_bookkeeping(&self) -> bool {
-        match self {
-            Self::Note(_) | Self::Lease(_) => true,
-            Self::Change(change) => change.is_workspace_move(),
-            _ => false,
-        }
-    }
-
     /// Returns the bytes that the client supplied, which count towards the session's size.
     #[must_use]
     pub fn client_bytes(&self) -> u64 {
@@ -248,13 +238,6 @@ impl ChangeRecord {
     #[must_use]
     pub fn is_repair(&self) -> bool {
         self.delete || self.life != LifetimeChange::default()
-    }
-
-    /// Returns true if only the workspace changes, which does not count as a use of the session.
-    #[must_use]
-    pub fn is_workspace_move(&self) -> bool {
-        let moves = self.metadata.len() == 1 && self.metadata.contains_key(WORKSPACE_MOVED);
-        moves && self.title.is_none() && self.is_metadata_only()
     }
 
     /// Returns true if only title and metadata change, which no other request depends on.

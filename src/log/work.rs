@@ -64,11 +64,11 @@ pub struct WorkSummary {
     pub(crate) key: Option<[u8; 16]>,
     /// Number of notes.
     pub(crate) notes: u64,
-    /// Last checkpoint, if any.
+    /// Last checkpoint, if any: of those with the highest position the latest.
     pub(crate) checkpoint: Option<CheckpointMark>,
 }
 
-/// Last checkpoint of a session.
+/// Last checkpoint of a session, by position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub struct CheckpointMark {
     /// Log sequence number of the checkpoint's record.
@@ -94,10 +94,12 @@ impl WorkSummary {
         decode_value(bytes)
     }
 
-    /// Adds a note whose record has the log sequence number `lsn`.
+    /// Adds a note whose record has the log sequence number `lsn`. A checkpoint of an earlier
+    /// position than the last one names a point of the past: it begins and ends no work.
     pub fn record_note(&mut self, lsn: u64, note: &NoteRecord) {
         self.notes += 1;
-        if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint()) {
+        let is_past = self.checkpoint.is_some_and(|mark| note.position < mark.position);
+        if let Some(kind) = note.kind().filter(|kind| kind.is_checkpoint() && !is_past) {
             let before = self.checkpoint.is_some_and(|mark| mark.open);
             let open = if note.idle { before } else { kind != NoteKind::Final };
             self.checkpoint = Some(CheckpointMark { lsn, position: note.position, open });

@@ -146,6 +146,7 @@ impl Facts {
         left.for_each(|call| self.work.fold_unfinished(call));
         self.line.push((self.position, session.into()));
         self.research.begin_session();
+        self.progress.begin_session();
         self.current_ranges();
     }
 

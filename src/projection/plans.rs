@@ -16,6 +16,8 @@ use crate::{
 const PLAN_MAX: usize = 200;
 /// Most characters kept of a step.
 const LINE_CHARS_MAX: usize = 400;
+/// Prefix of the id of a step from an earlier session; no harness has such an id.
+const EARLIER: &str = "earlier session's ";
 /// Names of the member that contains the steps.
 const LISTS: [&str; 7] = ["todos", "plan", "todoList", "todo_list", "steps", "items", "tasks"];
 
@@ -139,7 +141,11 @@ impl Plans {
 
     fn update_task(&mut self, position: Position, task: TaskInput) -> Option<()> {
         let id = task.id.as_ref().and_then(parse_name)?;
-        let at = self.ids.iter().position(|known| *known == id)?;
+        let own = self.ids.iter().position(|known| *known == id);
+        // A list that the agent keeps across sessions, to which this session added nothing.
+        let is_kept = self.ids.iter().all(|id| id.is_empty() || id.starts_with(EARLIER));
+        let kept = || self.ids.iter().position(|known| known.strip_prefix(EARLIER) == Some(&*id));
+        let at = own.or_else(|| if is_kept { kept() } else { None })?;
         let plan = self.plan.as_mut()?;
         if task.status.as_deref() == Some("deleted") {
             plan.steps.remove(at);
@@ -157,14 +163,31 @@ impl Plans {
         Some(())
     }
 
-    /// Replaces the step with that id, or appends it.
+    /// Separates the ids so far from those of the session that begins: each counts from 1.
+    pub(super) fn begin_session(&mut self) {
+        for id in self.ids.iter_mut().filter(|id| !id.is_empty() && !id.starts_with(EARLIER)) {
+            id.insert_str(0, EARLIER);
+        }
+    }
+
+    /// Replaces the step with that id, or the open one with that text from an earlier session, or
+    /// appends it.
     fn put_step(&mut self, id: &str, step: PlanStepOut) {
         let plan = self.plan.get_or_insert_default();
         // Steps without ids get empty ones.
         self.ids.resize(plan.steps.len(), String::new());
-        let at = self.ids.iter().position(|known| !id.is_empty() && known == id);
-        if let Some(known) = at.and_then(|at| plan.steps.get_mut(at)) {
+        let own = self.ids.iter().position(|known| !id.is_empty() && known == id);
+        let again = || {
+            self.ids.iter().zip(&plan.steps).position(|(known, old)| {
+                known.starts_with(EARLIER) && !is_done(old) && old.text == step.text
+            })
+        };
+        let at = own.or_else(again);
+        if let Some((known, name)) =
+            at.and_then(|at| plan.steps.get_mut(at).zip(self.ids.get_mut(at)))
+        {
             *known = step;
+            id.clone_into(name);
             return;
         }
         if plan.steps.len() == PLAN_MAX {

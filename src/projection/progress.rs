@@ -104,6 +104,11 @@ impl WorkProgress {
         self.instructions.task()
     }
 
+    /// Begins the next session of a chain.
+    pub(super) fn begin_session(&mut self) {
+        self.plans.begin_session();
+    }
+
     /// Returns the current plan.
     #[must_use]
     pub fn plan(&self) -> Option<&AgentPlan> {

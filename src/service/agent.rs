@@ -3,12 +3,17 @@
 //! agent works in another session than its front end was started for. It must not choose between
 //! agents: without a start of the caller's own agent nothing is chosen.
 
-use std::{cmp::Reverse, collections::HashMap, sync::Arc};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 use serde::Deserialize;
 
 use super::{
     Caller, ClientIdentity, Code, RESERVED_METADATA, Service, ServiceResult, SessionStatus,
+    added::new_event, status::record_status,
 };
 use crate::{
     env::sync::Mutex,
@@ -23,6 +28,10 @@ const AGENTS_MAX: usize = 10_000;
 const STARTS_MAX: usize = 64;
 /// Maximum number of bytes for the process names of a start.
 const PROCESS_BYTES_MAX: usize = 256;
+/// Time without an event after which an agent whose processes are gone counts as gone.
+const QUIET: i64 = 120_000_000;
+/// Maximum number of running sessions examined at once for agents that are gone.
+const RUNNING_MAX: usize = 1_000;
 /// Start kinds that an agent program reports: `clear` restarts in the same process, `MOVES` enter
 /// another session, possibly in the same process, and `compact` keeps the session.
 const CLEAR: &str = "clear";
@@ -223,6 +232,45 @@ impl Service {
             all.known.insert(known, Arc::clone(&starts));
         }
         Ok(starts)
+    }
+}
+
+impl Service {
+    /// Reports the sessions of this machine's own user as idle whose agent's processes are not among
+    /// the running ones, which include the machine's name: the agent was killed. Returns how many.
+    ///
+    /// # Errors
+    /// Errors of the engine. A session that is written to meanwhile is left alone.
+    pub async fn stop_gone_agents(&self, running: &BTreeSet<String>) -> ServiceResult<u64> {
+        let scope = Scope::local();
+        let only = Some(SessionStatus::Running.criterion());
+        let listing = Listing { limit: RUNNING_MAX, only, ..Listing::default() };
+        let quiet_since = self.clock.now().plus_micros(-QUIET);
+        let mut stopped = 0;
+        for info in self.store.list(&scope, listing).await?.sessions {
+            let Some(names) = info.metadata.get(&start_name()) else { continue };
+            let names = names.split('@').next().unwrap_or_default().split(',');
+            let (machine, processes): (Vec<&str>, Vec<&str>) =
+                names.partition(|name| name.starts_with("machine:"));
+            let is_here = machine.first().is_some_and(|name| running.contains(*name));
+            let lives = processes.iter().any(|name| running.contains(*name));
+            if !is_here || lives || info.updated_at > quiet_since {
+                continue;
+            }
+            let body = body::write(&serde_json::json!({ "stop_reason": { "type": "agent_gone" } }));
+            let idle = new_event(kinds::SESSION_STATUS_IDLE, Origin::Harness, body);
+            let metadata = info.kept_work_time(1);
+            let events = [idle].into();
+            let mut batch =
+                Batch { events, metadata, if_position: Some(info.tail), ..Batch::default() };
+            record_status(&mut batch);
+            let appended = self.store.append(&info.key, batch).await;
+            match appended {
+                Ok(_) => stopped += 1,
+                Err(error) => tracing::debug!(session = %info.key.session, %error, "not stopped"),
+            }
+        }
+        Ok(stopped)
     }
 }
 

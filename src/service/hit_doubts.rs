@@ -90,9 +90,10 @@ impl Service {
 
 fn collect_doubt(facts: &Facts, event: &Event, shown: &PassageSnippet, run: &[Event]) -> Doubt {
     let position = event.position;
-    // A call states the request, which stays true; its own result is a later change.
-    let is_call = kinds::is_call(event.kind.as_str());
-    let later = facts.work.files().filter(|file| !is_call && file.last > position);
+    // A call and a user state a request, which stays true; a call's own result is a later change.
+    let kind = event.kind.as_str();
+    let is_request = kinds::is_call(kind) || kind == kinds::USER_MESSAGE;
+    let later = facts.work.files().filter(|file| !is_request && file.last > position);
     let named = later.filter(|file| shown.text.contains(&*file.path)).take(FILES_MAX);
     let changed =
         |file: &FileFact| ChangedFile { path: file.path.to_string(), position: file.last };

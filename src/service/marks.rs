@@ -39,6 +39,7 @@ impl Service {
             return Err(ServiceError::invalid("note", problem));
         }
         let at = caller.key(session);
+        let info = self.store.info(&at).await?;
         let Some(position) = self.store.find(&at, of).await? else {
             let message = format!("session {session} has no event {of}");
             return Err(ServiceError::new(Code::EventNotFound, message)
@@ -48,7 +49,9 @@ impl Service {
         let of_event = of.to_string();
         let body = body::write(&MarkBody { of: of_event, mark, position, importance, note });
         let events = [new_event(kinds::EVENT_MARKED, caller.origin, body)];
-        let batch = Batch { events: events.into(), key, ..Batch::default() };
+        // A mark is no work in the session.
+        let metadata = info.kept_work_time(1);
+        let batch = Batch { events: events.into(), key, metadata, ..Batch::default() };
         self.append(caller, session, batch, false).await?;
         let look = |facts: &Facts| facts.marks.of_event(of).to_vec();
         let marks = self.peek_facts(&at, |_, facts| look(facts)).await?;

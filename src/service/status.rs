@@ -4,7 +4,7 @@
 
 use super::RESERVED_METADATA;
 use crate::{
-    event::{Batch, Origin, kinds},
+    event::{Batch, EventId, HOOK_ID, NewEvent, Origin, kinds},
     store::{Criterion, SessionInfo},
 };
 
@@ -67,8 +67,14 @@ impl SessionStatus {
         Criterion::All(vec![Criterion::negate(Criterion::Archived), own])
     }
 
-    fn from_event_type(kind: &str) -> Option<Self> {
-        match kind {
+    /// Returns the status that an event reports. Agents that hooks record say when they stop, and
+    /// begin again with the next request.
+    fn reported_by(event: &NewEvent) -> Option<Self> {
+        match event.kind.as_str() {
+            kinds::USER_MESSAGE => {
+                let id = event.id.as_ref().map(EventId::as_str).unwrap_or_default();
+                id.starts_with(HOOK_ID).then_some(Self::Running)
+            }
             kinds::SESSION_STATUS_IDLE => Some(Self::Idle),
             kinds::SESSION_STATUS_RUNNING => Some(Self::Running),
             kinds::SESSION_STATUS_RESCHEDULED => Some(Self::Rescheduling),
@@ -90,8 +96,7 @@ fn recorded_status(info: &SessionInfo) -> Option<SessionStatus> {
 /// they report another session's status.
 pub(super) fn record_status(batch: &mut Batch) {
     let events = batch.events.iter().filter(|event| event.origin != Origin::Import);
-    let status =
-        events.filter_map(|event| SessionStatus::from_event_type(event.kind.as_str())).next_back();
+    let status = events.filter_map(SessionStatus::reported_by).next_back();
     batch.metadata.extend(status.map(|status| (status_name(), Some(status.as_str().to_owned()))));
     if batch.events.iter().any(|event| event.kind.as_str() == kinds::CONTEXT_REWOUND) {
         batch.metadata.insert(rewound_name(), Some("yes".to_owned()));

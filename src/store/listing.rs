@@ -1,18 +1,21 @@
 //! A selection of sessions to list, as values: an engine on a database runs them as a query, one in
 //! memory tests each session. It must not know the caller, nor read an event.
 
-use std::cmp::{Ordering, Reverse};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeMap,
+};
 
 use super::SessionInfo;
 use crate::event::{SessionId, Timestamp, limits};
 
-/// Metadata keys of an imported session: when its work began and ended in the program that recorded
-/// it, and its tail then. While its tail is unchanged, no events were added since.
-pub const BEGAN_KEY: &str = "import.began_at";
+/// Metadata keys of a session whose last events were imported, or are no work: when its work began
+/// and ended, and its tail then. While its tail is unchanged, it was not worked in since.
+pub const BEGAN_KEY: &str = "work.began_at";
 /// See [`BEGAN_KEY`].
-pub const ENDED_KEY: &str = "import.ended_at";
+pub const ENDED_KEY: &str = "work.ended_at";
 /// See [`BEGAN_KEY`].
-pub const TAIL_KEY: &str = "import.tail";
+pub const TAIL_KEY: &str = "work.tail";
 
 impl SessionInfo {
     fn metadata_time(&self, name: &str) -> Option<Timestamp> {
@@ -23,6 +26,15 @@ impl SessionInfo {
     #[must_use]
     pub fn began_at(&self) -> Timestamp {
         self.metadata_time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
+    }
+
+    /// Returns the metadata for a batch of so many events that are no work: the time of the last work
+    /// stays. Another append in between counts as work.
+    #[must_use]
+    pub(crate) fn kept_work_time(&self, events: u64) -> BTreeMap<String, Option<String>> {
+        let tail = self.tail.plus(events);
+        let pairs = [(ENDED_KEY, self.worked_at().to_string()), (TAIL_KEY, tail.to_string())];
+        pairs.map(|(name, value)| (name.to_owned(), Some(value))).into()
     }
 
     /// Returns when it was last worked in: for one only imported, in the program that recorded it.

@@ -112,7 +112,7 @@ pub struct SessionInfo {
     pub ttl_seconds: Option<u64>,
     /// Time of its creation.
     pub created_at: Timestamp,
-    /// Time of the last write.
+    /// Time of the last append of events.
     pub updated_at: Timestamp,
     /// Time of its archiving.
     pub archived_at: Option<Timestamp>,

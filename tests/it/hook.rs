@@ -6,6 +6,7 @@ pub mod answered;
 mod days;
 mod events;
 mod given;
+mod gone;
 mod install;
 mod kept;
 mod made;

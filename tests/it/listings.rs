@@ -10,7 +10,7 @@ use sessionlog::{
 };
 
 use crate::{
-    engines::{create, key},
+    engines::{append, batch, create, event, key},
     store::on_every_engine,
 };
 
@@ -116,6 +116,7 @@ async fn a_listing_has_only_the_sessions_that_match_its_filter() {
             store.create(&Scope::local(), new).await.unwrap();
         }
         clock.set(start.plus_micros(1_000));
+        append(store, &key("plain"), batch([event("\"later\"")])).await.unwrap();
         let archive = SessionUpdate { archive: Some(true), ..SessionUpdate::default() };
         store.change(&key("plain"), archive).await.unwrap();
         let text = str::to_owned;
@@ -151,16 +152,19 @@ async fn a_listing_has_only_the_sessions_that_match_its_filter() {
 async fn a_listing_by_latest_work_has_each_session_once_at_any_page_size() {
     on_every_engine(async |store, clock| {
         let at = |micros: i64| Timestamp(1_800_000_000_000_000 + micros);
-        for (session, created, title) in [("a", 0, 40), ("b", 1, 20), ("c", 2, 30), ("d", 3, 30)] {
+        for (session, created, worked) in [("a", 0, 40), ("b", 1, 20), ("c", 2, 30), ("d", 3, 30)] {
             clock.set(at(created));
             create(store, session).await;
-            clock.set(at(title));
-            let change =
-                SessionUpdate { title: Some(Some("t".to_owned())), ..SessionUpdate::default() };
-            store.change(&key(session), change).await.unwrap();
+            clock.set(at(worked));
+            append(store, &key(session), batch([event("\"work\"")])).await.unwrap();
         }
+        // A title is no work.
+        clock.set(at(90));
+        let change =
+            SessionUpdate { title: Some(Some("t".to_owned())), ..SessionUpdate::default() };
+        store.change(&key("c"), change).await.unwrap();
         // It was imported, and its work ended before all others.
-        let ended = [(ENDED_KEY.to_owned(), at(-9).to_string()), (TAIL_KEY.to_owned(), "0".into())];
+        let ended = [(ENDED_KEY.to_owned(), at(-9).to_string()), (TAIL_KEY.to_owned(), "1".into())];
         let pairs = ended.map(|(name, value)| (name, Some(value))).into();
         let change = SessionUpdate { metadata: pairs, ..SessionUpdate::default() };
         store.change(&key("b"), change).await.unwrap();

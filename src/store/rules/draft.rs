@@ -50,7 +50,7 @@ impl FrameDraft {
             control_chain: ahead.control_chain,
             end_lsn: Lsn(0),
             at: now,
-            aside: alone && control.as_ref().is_some_and(Control::is_bookkeeping),
+            aside: request.placed.is_empty(),
             idle: alone && control.as_ref().is_some_and(is_idle),
             weight: 0,
             controls: Vec::new(),

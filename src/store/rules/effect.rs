@@ -19,7 +19,8 @@ pub(crate) struct FrameEffect {
     pub(crate) end_lsn: Lsn,
     /// Time at which its records were written.
     pub(crate) at: Timestamp,
-    /// True if it has notes and leases only: the session was not written to.
+    /// True if it has no event: the session was not worked in. A title, the archive, a note, a lease
+    /// and a redaction are no work.
     pub(crate) aside: bool,
     /// True if it is a note that no caller requested: the session was not used.
     pub(crate) idle: bool,
@@ -59,7 +60,6 @@ impl FrameEffect {
             effect.control_chain = effect.control_chain.with_record(lsn.0, record);
             let control = record.to_control();
             effect.weight += control.as_ref().map_or(0, Control::client_bytes);
-            effect.aside &= control.as_ref().is_some_and(Control::is_bookkeeping);
             effect.idle &= matches!(&control, Some(Control::Note(note)) if note.idle);
             effect.controls.extend(control.map(|control| (*lsn, control)));
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{NOTICE, parts::none};
 use crate::{
     api::{
-        memory::Mark,
+        memory::{Mark, MarkKind},
         search::{Complete, Doubt, Hit, Neighbour, SearchAnswer, Why, rounded},
     },
     event::text::one_line,
@@ -105,6 +105,22 @@ impl From<Hit> for MemoryBlockOut {
     }
 }
 
+/// Returns what the log knows against a hit, in a phrase each.
+fn doubt_reasons(doubt: &Doubt) -> Vec<String> {
+    let Doubt { files_changed, superseded_by, replaced_by, ended_at, rejected, mended_at } = doubt;
+    let changed = files_changed.iter().map(|file| {
+        format!("{} changed since, at @{}", one_line(&file.path, TITLE_CHARS), file.position)
+    });
+    let others = [
+        superseded_by.map(|step| format!("step {step} supersedes it")),
+        replaced_by.as_ref().map(|item| format!("item {item} supersedes it")),
+        ended_at.map(|at| format!("it was of a context that was cleared at @{at}")),
+        rejected.then(|| "its step ruled this out".to_owned()),
+        mended_at.map(|at| format!("the command succeeded later, at @{at}")),
+    ];
+    changed.chain(others.into_iter().flatten()).collect()
+}
+
 /// Formats the hits for a reader: each hit under its session and position, with its neighbours.
 /// Recorded text is indented, so that it cannot imitate a hit.
 fn format_hits(found: &SearchAnswer) -> String {
@@ -134,8 +150,18 @@ fn format_hits(found: &SearchAnswer) -> String {
             let _ = writeln!(text, "    {line}");
         }
         write_neighbours(&mut text, after);
-        if hit.stale.is_some() {
-            text.push_str("    (what came later speaks against it)\n");
+        for mark in &hit.marks {
+            let note =
+                mark.note.as_deref().map(|note| format!(": {}", one_line(note, NEIGHBOUR_CHARS)));
+            let _ = writeln!(
+                text,
+                "    (marked {}{})",
+                mark.kind.text(MarkKind::as_str),
+                note.unwrap_or_default()
+            );
+        }
+        for reason in hit.stale.iter().flat_map(doubt_reasons) {
+            let _ = writeln!(text, "    ({reason})");
         }
     }
     if let Some(next) = &found.next_page {

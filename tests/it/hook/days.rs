@@ -141,6 +141,53 @@ fn a_start_continues_a_killed_session_and_not_an_older_one() {
     assert!(!told.contains("Still failing") && !told.contains("9 != 10"), "{told}");
 }
 
+/// A person looks at old work, and sets a mark, a title and a checkpoint there.
+#[test]
+fn what_a_person_notes_on_an_old_session_makes_it_neither_the_last_work_nor_unfinished() {
+    let place = Place::new();
+    first_day(&place);
+    let day = second_day(&place);
+    day.says("The tax is rounded half up.");
+    day.ends();
+    let listed = || {
+        let listed = place.run(&["sessions", "--json"]).json();
+        let of =
+            |one: &Value| (one["id"].clone(), one["updated_at"].clone(), one["status"].clone());
+        listed["data"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+    };
+    let before = listed();
+    place.run(&["mark", "day-1", "2", "--as", "important"]).ok();
+    place.run(&["rename", "day-1", "The first day"]).ok();
+    place.run(&["checkpoints", "day-1", "--create", "--at", "3"]).ok();
+    assert_eq!(listed(), before);
+    let unfinished = place.run(&["history", "--json"]).json().to_string();
+    assert!(!unfinished.contains("\"unfinished\":true"), "{unfinished}");
+    let told = Day(&place, "day-3").starts();
+    let (last, _) = told.split_once("Other sessions").unwrap_or((&told, ""));
+    has(last, &["day-2", "rounded half up"]);
+}
+
+/// The agent stops after each answer, and goes on with the next request.
+#[test]
+fn an_agent_is_running_from_each_request_to_its_stop() {
+    let place = Place::new();
+    let day = Day(&place, "day-1");
+    let status = || place.run(&["sessions", "--json"]).json()["data"][0]["status"].clone();
+    day.starts();
+    day.asks("Count the carts");
+    assert_eq!(status(), "running");
+    day.says("Three.");
+    assert_eq!(status(), "idle");
+    day.asks("And the wheels?");
+    assert_eq!(status(), "running");
+    day.edits("wheels.py");
+    assert_eq!(status(), "running");
+    day.says("Twelve.");
+    assert_eq!(status(), "idle");
+    day.ends();
+    assert_eq!(status(), "terminated");
+}
+
 #[test]
 fn a_start_after_a_tiny_session_has_the_work_before_it() {
     let place = Place::new();

@@ -142,6 +142,11 @@ async fn a_hit_names_the_files_that_changed_later() {
             {"type": "agent.tool_result", "call_id": "e1",
                 "content": [{"type": "text", "text": "The file was updated."}]},
             {"type": "agent.message", "content": "Now src/ledger.rs keeps the lock"},
+            {"type": "user.message", "content": "Never lock src/audit.rs, it is theirs"},
+            {"type": "agent.tool_use", "name": "Edit", "call_id": "e2",
+                "input": {"file_path": "src/audit.rs", "old_string": "a", "new_string": "b"}},
+            {"type": "agent.tool_result", "call_id": "e2",
+                "content": [{"type": "text", "text": "The file was updated."}]},
         ]);
         append(house, "one", events).await;
         let found = search(house, json!({"q": "lock"})).await;
@@ -150,6 +155,8 @@ async fn a_hit_names_the_files_that_changed_later() {
         assert_eq!(hit_at(&found, 3).get("stale"), None, "{found}");
         let found = search(house, json!({"q": "ledger.rs"})).await;
         assert_eq!(hit_at(&found, 1).get("stale"), None, "its own edit: {found}");
+        let found = search(house, json!({"q": "audit.rs theirs"})).await;
+        assert_eq!(hit_at(&found, 4).get("stale"), None, "what a user asks holds: {found}");
     })
     .await;
 }

@@ -90,3 +90,25 @@ fn a_merged_list_changes_only_its_named_tasks() {
     fold_call(&mut facts, "todo_write", list, "done");
     assert_eq!(plan_lines(&facts), "a:completed b:pending c:in_progress now c");
 }
+
+/// Claude Code counts the tasks of each session from 1.
+#[test]
+fn the_tasks_of_a_next_session_replace_none_of_the_session_before() {
+    let mut facts = Facts::default();
+    facts.begin_session("one");
+    let create = |facts: &mut Facts, id: u64, text: &str| {
+        let input = json!({ "subject": text }).to_string();
+        fold_call(facts, "TaskCreate", &input, &format!("Task #{id} created successfully: {text}"));
+    };
+    create(&mut facts, 1, "moor");
+    create(&mut facts, 2, "unload");
+    fold_call(&mut facts, "TaskUpdate", r#"{"taskId":"1","status":"completed"}"#, "Updated");
+    facts.begin_session("two");
+    // The agent may keep its list: nothing else has that id yet.
+    fold_call(&mut facts, "TaskUpdate", r#"{"taskId":"2","status":"in_progress"}"#, "Updated");
+    assert_eq!(plan_lines(&facts), "moor:completed unload:in_progress now unload");
+    create(&mut facts, 1, "paint");
+    create(&mut facts, 2, "unload");
+    fold_call(&mut facts, "TaskUpdate", r#"{"taskId":"1","status":"completed"}"#, "Updated");
+    assert_eq!(plan_lines(&facts), "moor:completed unload:pending paint:completed now ");
+}

@@ -172,7 +172,6 @@ impl Model {
             self.keep(session, note);
         }
         if !batch.metadata.is_empty() {
-            session.info.updated_at = now;
             pair(&mut session.info, batch.metadata.clone());
         }
         if let Some(key) = batch.key.clone().filter(|_| !batch.events.is_empty()) {
@@ -355,7 +354,6 @@ impl Store for Model {
                     session.info.bytes += title.as_ref().map_or(0, String::len) as u64;
                     session.info.title = title;
                 }
-                let at = if change.metadata.keys().eq([MOVED]) { Timestamp(0) } else { now };
                 pair(&mut session.info, change.metadata);
                 match change.archive {
                     Some(true) => drop(session.info.archived_at.get_or_insert(now)),
@@ -364,7 +362,6 @@ impl Store for Model {
                 }
                 session.deleted |= change.delete || change.discard;
                 session.expired |= change.delete && !change.discard;
-                session.info.updated_at = at.max(session.info.updated_at);
                 Ok(session.info.clone())
             })
         }
@@ -425,7 +422,6 @@ impl Store for Model {
         event: &'a EventId,
     ) -> StoreFuture<'a, Option<Position>> {
         async move {
-            let now = self.clock.now();
             let found = self.with(key, |session| {
                 let found = session.whole().find(|one| one.id == *event);
                 Ok(found.map(|one| (session.writer_of(one.position), one.position)))
@@ -444,7 +440,6 @@ impl Store for Model {
             self.derived_files.take_away(session.hash, Some(&BTreeSet::from([at.0])));
             if session.redacted.insert(at) {
                 session.info.rewritten += 1;
-                session.info.updated_at = now.max(session.info.updated_at);
             }
             for (batch, answer) in session.batches.values_mut() {
                 if answer.events.iter().any(|placed| placed.position == at) {

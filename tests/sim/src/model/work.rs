@@ -18,7 +18,8 @@ impl Model {
         let position = note.position.map_or(info.tail, |position| position.min(info.tail));
         info.work.notes += 1;
         info.bytes += (note.name.len() + note.body.len()) as u64;
-        if kind.is_checkpoint() {
+        let is_past = info.work.checkpoint.is_some_and(|mark| position < mark.position);
+        if kind.is_checkpoint() && !is_past {
             let before = info.work.checkpoint.is_some_and(|mark| mark.open);
             let open = if note.idle { before } else { kind != NoteKind::Final };
             info.work.checkpoint = Some(LastCheckpoint { number, position, open });
