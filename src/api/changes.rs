@@ -42,7 +42,7 @@ pub struct SessionChanges {
     /// Workspace of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,
-    /// Time of the session's last write, RFC 3339.
+    /// Time of the session's last work, RFC 3339.
     pub updated_at: String,
     /// Changes of the file in this session, in log order; those that a fork inherits are listed at
     /// its parent alone, if that is in the answer's reach.

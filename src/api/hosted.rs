@@ -132,7 +132,7 @@ pub struct Thread {
     pub workflow_run_id: Option<String>,
     /// Creation time of the session, RFC 3339.
     pub created_at: String,
-    /// Time of the session's last write, RFC 3339.
+    /// Time of the session's last work, RFC 3339.
     pub updated_at: String,
     /// Time at which the session was archived, RFC 3339.
     pub archived_at: Option<String>,
