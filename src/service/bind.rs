@@ -286,6 +286,6 @@ pub(super) fn to_candidate(info: SessionInfo, here: bool) -> CandidateSession {
         workspace: info.workspace,
         here,
         tail: info.tail,
-        updated_at: info.updated_at,
+        updated_at: info.worked_at(),
     }
 }

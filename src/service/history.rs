@@ -126,7 +126,7 @@ impl Service {
         let new: Vec<SessionInfo> =
             open.filter(|info| left.iter().all(|known| known.key != info.key)).collect();
         left.extend(new);
-        left.sort_by_key(|info| std::cmp::Reverse(info.updated_at));
+        left.sort_by_key(|info| std::cmp::Reverse(info.worked_at()));
         left.truncate(limit);
         let (counted, mut unfinished) = (self.store.counted_time(), Vec::new());
         for info in left.into_iter().filter(|info| !is_notebook(&info.key.session)) {

@@ -37,7 +37,7 @@ impl From<&SessionInfo> for Thread {
             agent: parse_hosted(&info.metadata).agent,
             status: SessionStatus::from_info(info).as_str().to_owned(),
             created_at: info.created_at.to_string(),
-            updated_at: info.updated_at.to_string(),
+            updated_at: info.worked_at().to_string(),
             archived_at: info.archived_at.map(|time| time.to_string()),
             ..Self::default()
         }

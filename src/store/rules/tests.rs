@@ -436,9 +436,8 @@ fn a_frame_read_from_disk_has_the_same_effect_as_its_decision() {
             let context = format!("{state}: {name}");
             assert!(after.end_lsn > entry.end_lsn, "{context}");
             assert_eq!(after.tail, entry.tail + request.batch.events.len() as u64, "{context}");
-            let aside = matches!(request.ask, WriteKind::Lease(_))
-                || request.batch.note.is_some() && request.batch.events.is_empty();
-            let updated = if aside { at_second(10) } else { at_second(20) };
+            let is_work = !request.batch.events.is_empty();
+            let updated = if is_work { at_second(20) } else { at_second(10) };
             assert_eq!(Timestamp(after.updated_at), updated, "{context}");
             let used = if request.batch.is_idle_note() { used_before } else { at_second(30) };
             assert_eq!(after.used_at(), used, "{context}");

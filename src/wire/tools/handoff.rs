@@ -56,7 +56,7 @@ impl SessionDetails {
             title: info.title.clone(),
             workspace_id: info.workspace.clone(),
             created_at: info.created_at,
-            updated_at: info.updated_at,
+            updated_at: info.worked_at(),
             events: info.tail.0,
             token_count: tokens,
             goal: past.goal,

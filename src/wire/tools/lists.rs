@@ -116,7 +116,7 @@ impl From<SessionSummary> for PastOut {
             open_gaps: past.gaps_open,
             is_complete: past.complete,
             created_at: past.info.created_at,
-            updated_at: past.info.updated_at,
+            updated_at: past.info.worked_at(),
             workspace: workspace.map(|text| fit(text, NAME_BYTES_MAX).text),
             damaged: count_damaged(&past.info),
         }
@@ -135,7 +135,7 @@ impl From<&SessionInfo> for SessionOut {
             title: short(&info.title),
             workspace: short(&info.workspace),
             created_at: info.created_at,
-            updated_at: info.updated_at,
+            updated_at: info.worked_at(),
             events: info.tail.0,
             damaged: count_damaged(info),
         }

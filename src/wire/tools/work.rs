@@ -199,7 +199,7 @@ impl From<&UnfinishedSession> for UnfinishedSessionOut {
         Self {
             session_id: left.info.key.session.to_string(),
             title: title.map(|text| fit(text, TITLE_BYTES_MAX).text),
-            updated_at: left.info.updated_at,
+            updated_at: left.info.worked_at(),
             tail: left.info.tail.0,
             checkpoint_id: left.checkpoint.as_ref().map(|one| one.id.clone()),
             leased: left.leased,
