@@ -1,13 +1,13 @@
 // What a workspace knows: its rules and facts, its skills, and the files, commands and people that
 // its sessions name.
-import { useState } from "preact/hooks";
+import { useReducer, useState } from "preact/hooks";
 import { get, path, post, send } from "../api";
 import { count, place, plural, when } from "../format";
 import { Ask, Do, Empty, Loading, Position, Problem } from "../parts";
 import { link, type Route } from "../route";
 import { Line, Long } from "../text";
 import type { Entity, EntityList, MemoryItem, MemoryList, SessionList } from "../types";
-import { useAnswer, useTitle } from "../use";
+import { useAnswer, useTitle, useWritten } from "../use";
 import { FilesBySession } from "./plots";
 
 const KINDS: [string, string, string][] = [
@@ -16,6 +16,9 @@ const KINDS: [string, string, string][] = [
     ["episodic", "What happened", "Nothing of a session was kept."],
     ["working", "Work in hand", "Nothing is in hand."],
 ];
+
+/** How often it is looked whether the store was written to. */
+const LOOK_MS = 5000;
 
 export function Memory({ route }: { route: Route }) {
     const workspace = route.parts[1];
@@ -44,11 +47,12 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
     useTitle(`Memory of ${place(workspace)}`);
     const ended = route.query.get("ended") === "1";
     const base = path`/v1/workspaces/${workspace}`;
-    const items = useAnswer((signal) => get<MemoryList>(`${base}/memory`, { limit: 200, include_ended: ended ? true : undefined }, signal), [workspace, ended]);
-    const add = (kind: string) => async (text: string) => {
-        await post(`${base}/memory`, { kind, text });
-        items.again();
-    };
+    const written = useWritten(LOOK_MS);
+    const [turn, turned] = useReducer((n: number, _: void) => n + 1, 0);
+    // What is written here, or by an agent meanwhile, changes all that is shown.
+    const since = `${written} ${turn}`;
+    const items = useAnswer((signal) => get<MemoryList>(`${base}/memory`, { limit: 200, include_ended: ended ? true : undefined }, signal), [workspace, ended], 0, since);
+    const add = (kind: string) => (text: string) => post(`${base}/memory`, { kind, text }).then(() => turned());
     return (
         <main class="page">
             <h1>Memory of <Line text={place(workspace)} /></h1>
@@ -62,22 +66,22 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
                     <section key={kind}>
                         <h2>{title} {of.length > 0 && <small>{count(of.length)}</small>}</h2>
                         {of.length === 0 && <Empty>{none}</Empty>}
-                        <ul class="items">{of.map((item) => <Item key={item.memory_id} item={item} again={items.again} />)}</ul>
+                        <ul class="items">{of.map((item) => <Item key={item.memory_id} item={item} again={turned} />)}</ul>
                         {kind === "semantic" && <p class="actions"><Ask label="Add a rule or fact" field="It says" done="Kept." optional={false} act={add(kind)} /></p>}
                     </section>
                 );
             })}
             {(items.value?.left_out ?? 0) > 0 && <p class="quiet">{plural(items.value?.left_out ?? 0, "item")} more are found by search.</p>}
-            <Start workspace={workspace} />
-            <FilesBySession workspace={workspace} />
-            <Graph workspace={workspace} />
+            <Start workspace={workspace} since={since} />
+            <FilesBySession workspace={workspace} since={since} />
+            <Graph workspace={workspace} since={since} />
         </main>
     );
 }
 
 /** The text that a session gets that begins in the workspace now; without a session nothing is written. */
-function Start({ workspace }: { workspace: string }) {
-    const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace]);
+function Start({ workspace, since }: { workspace: string; since: string }) {
+    const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace], 0, since);
     if (start.error !== undefined) return start.error.status === 403 ? null : <Problem error={start.error} what="What a new session is given cannot be shown." again={start.again} />;
     if (start.value === undefined || start.value.text === "") return null;
     return (
@@ -92,7 +96,7 @@ function Item({ item, again }: { item: MemoryItem; again: () => void }) {
     const over = item.forgotten_at != null ? "forgotten" : item.superseded_by != null ? "superseded" : item.ended_at != null ? "ended" : undefined;
     const forget = async () => {
         await send(path`/v1/sessions/${item.session}/memory/${item.memory_id}`, { method: "DELETE" });
-        setTimeout(again, 800);
+        again();
     };
     return (
         <li class={over === undefined ? undefined : "is-over"}>
@@ -111,12 +115,14 @@ function Item({ item, again }: { item: MemoryItem; again: () => void }) {
 const TYPES = ["", "file", "symbol", "command", "error", "url", "package", "person"];
 const STEP = 40;
 
-function Graph({ workspace }: { workspace: string }) {
+function Graph({ workspace, since }: { workspace: string; since: string }) {
     const [type, choose] = useState("");
     const [offset, move] = useState(0);
     const found = useAnswer(
         () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { ...(type === "" ? {} : { types: [type] }), include_sessions: true, limit: STEP, offset, wait_ms: 2000 }),
         [workspace, type, offset],
+        0,
+        since,
     );
     return (
         <section>

@@ -13,15 +13,15 @@ import { type Answer, useAnswer } from "../use";
 
 const MARKS: Record<string, string> = { compaction: "compaction", checkpoint: "checkpoint", clear: "cleared", fork: "fork", gap: "lost", injected: "brief" };
 
-export function Plots({ session, usage }: { session: Session; usage: Answer<Usage> }) {
-    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 600 }, signal), [session.id]);
+export function Plots({ session, usage, stamp }: { session: Session; usage: Answer<Usage>; stamp: number }) {
+    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 600 }, signal), [session.id], 0, stamp);
     return (
         <div class="page-part">
             {strip.error !== undefined && <Problem error={strip.error} what="The session cannot be drawn." again={strip.again} />}
             {strip.value === undefined && strip.error === undefined && <Loading what="the plots" />}
             {strip.value !== undefined && <Drawn session={session} strip={strip.value} />}
             {usage.value !== undefined && <Spent usage={usage.value} />}
-            {session.workspace != null ? <FilesBySession workspace={session.workspace} /> : <section><h2>Files of the workspace</h2><Empty>This session names no workspace, so it shares no files with others.</Empty></section>}
+            {session.workspace != null ? <FilesBySession workspace={session.workspace} since={stamp} /> : <section><h2>Files of the workspace</h2><Empty>This session names no workspace, so it shares no files with others.</Empty></section>}
         </div>
     );
 }
@@ -220,10 +220,12 @@ function Spent({ usage }: { usage: Usage }) {
 }
 
 /** Which sessions of a workspace touched which files. */
-export function FilesBySession({ workspace }: { workspace: string }) {
+export function FilesBySession({ workspace, since }: { workspace: string; since: unknown }) {
     const files = useAnswer(
         () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { types: ["file"], include_sessions: true, limit: 25, wait_ms: 2000 }),
         [workspace],
+        0,
+        since,
     );
     const entities = files.value?.entities ?? [];
     const sessions = [...new Map(entities.flatMap((file) => file.named_in ?? []).sort((a, b) => (a.last_at < b.last_at ? -1 : 1)).map((one) => [one.session, one])).keys()].slice(-16);
