@@ -69,7 +69,7 @@ export function Continued({ session, at, plain = false }: { session: string; at:
 
 /** A changed file as the server's views name it: how often, where last, and whether it was undone. The
     number of an earlier session before the position says that it is not in this one. */
-const FILE = /^(.*) \(?(?:\d+ times, last |(reverted|stashed|deleted) )?(S\d+)?@(\d+)\)?$/;
+const FILE = /^(.*?) \(?(?:\d+ times, last |(reverted|stashed|deleted) )?(S\d+)?@(\d+)\)?$/;
 
 /** The files that a session changed, each with why. */
 export function Files({ session, of }: { session: Pick<Listed, "id" | "workspace">; of: string[] | null | undefined }) {

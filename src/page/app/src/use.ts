@@ -70,7 +70,8 @@ export function usePaced<T>(value: T, ms: number): T {
 export function useWritten(ms: number): string | undefined {
     const last = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 1, sort: "updated", order: "desc", include_archived: true }, signal), []);
     useInterval(last.again, ms);
-    return last.value?.data[0]?.updated_at;
+    const [first] = last.value?.data ?? [];
+    return first && `${first.updated_at} ${first.tail}`;
 }
 
 /** Calls `act` for a key that is pressed outside of text fields; true says that it was used. */

@@ -1,13 +1,13 @@
 // What a workspace knows: its rules and facts, its skills, and the files, commands and people that
 // its sessions name.
-import { useReducer, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { get, path, post, send } from "../api";
 import { count, place, plural, when } from "../format";
 import { Ask, Do, Empty, Loading, Position, Problem } from "../parts";
 import { link, type Route } from "../route";
 import { Line, Long } from "../text";
 import type { Entity, EntityList, MemoryItem, MemoryList, SessionList } from "../types";
-import { useAnswer, useTitle, useWritten } from "../use";
+import { useAnswer, useInterval, useTitle, useWritten } from "../use";
 import { FilesBySession } from "./plots";
 
 const KINDS: [string, string, string][] = [
@@ -17,7 +17,7 @@ const KINDS: [string, string, string][] = [
     ["working", "Work in hand", "Nothing is in hand."],
 ];
 
-/** How often it is looked whether the store was written to. */
+/** How often it is looked for what was kept or written meanwhile. */
 const LOOK_MS = 5000;
 
 export function Memory({ route }: { route: Route }) {
@@ -47,12 +47,13 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
     useTitle(`Memory of ${place(workspace)}`);
     const ended = route.query.get("ended") === "1";
     const base = path`/v1/workspaces/${workspace}`;
+    const items = useAnswer((signal) => get<MemoryList>(`${base}/memory`, { limit: 200, include_ended: ended ? true : undefined }, signal), [workspace, ended]);
+    useInterval(items.again, LOOK_MS);
+    // An item that came or went changes what else is shown, as does work.
     const written = useWritten(LOOK_MS);
-    const [turn, turned] = useReducer((n: number, _: void) => n + 1, 0);
-    // What is written here, or by an agent meanwhile, changes all that is shown.
-    const since = `${written} ${turn}`;
-    const items = useAnswer((signal) => get<MemoryList>(`${base}/memory`, { limit: 200, include_ended: ended ? true : undefined }, signal), [workspace, ended], 0, since);
-    const add = (kind: string) => (text: string) => post(`${base}/memory`, { kind, text }).then(() => turned());
+    const held = items.value?.data.map((item) => [item.memory_id, item.forgotten_at, item.superseded_by, item.ended_at].join());
+    const since = written === undefined || held === undefined ? undefined : `${written} ${held.join(" ")}`;
+    const add = (kind: string) => (text: string) => post(`${base}/memory`, { kind, text }).then(items.again);
     return (
         <main class="page">
             <h1>Memory of <Line text={place(workspace)} /></h1>
@@ -66,7 +67,7 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
                     <section key={kind}>
                         <h2>{title} {of.length > 0 && <small>{count(of.length)}</small>}</h2>
                         {of.length === 0 && <Empty>{none}</Empty>}
-                        <ul class="items">{of.map((item) => <Item key={item.memory_id} item={item} again={turned} />)}</ul>
+                        <ul class="items">{of.map((item) => <Item key={item.memory_id} item={item} again={items.again} />)}</ul>
                         {kind === "semantic" && <p class="actions"><Ask label="Add a rule or fact" field="It says" done="Kept." optional={false} act={add(kind)} /></p>}
                     </section>
                 );
@@ -80,12 +81,12 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
 }
 
 /** The text that a session gets that begins in the workspace now; without a session nothing is written. */
-function Start({ workspace, since }: { workspace: string; since: string }) {
+function Start({ workspace, since }: { workspace: string; since: string | undefined }) {
     const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace], 0, since);
     if (start.error !== undefined) return start.error.status === 403 ? null : <Problem error={start.error} what="What a new session is given cannot be shown." again={start.again} />;
     if (start.value === undefined || start.value.text === "") return null;
     return (
-        <section>
+        <section class="start">
             <h2>What a session that begins here is given <small>{plural(start.value.tokens, "token")}</small></h2>
             <Long text={start.value.text} form="box" piece={4000} />
         </section>
@@ -115,7 +116,7 @@ function Item({ item, again }: { item: MemoryItem; again: () => void }) {
 const TYPES = ["", "file", "symbol", "command", "error", "url", "package", "person"];
 const STEP = 40;
 
-function Graph({ workspace, since }: { workspace: string; since: string }) {
+function Graph({ workspace, since }: { workspace: string; since: string | undefined }) {
     const [type, choose] = useState("");
     const [offset, move] = useState(0);
     const found = useAnswer(

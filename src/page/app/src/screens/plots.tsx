@@ -242,7 +242,7 @@ export function FilesBySession({ workspace, since }: { workspace: string; since:
                         <tbody>
                             {entities.map((file) => (
                                 <tr>
-                                    <th scope="row"><a class="mono" href={link(["why"], { path: file.id.startsWith("/") ? file.id : `${workspace.replace(/\/$/, "")}/${file.id}`, workspace })} title={file.id}><Line text={place(file.id)} /></a></th>
+                                    <th scope="row"><a class="mono" href={link(["why"], { path: file.id, workspace })} title={file.id}><Line text={place(file.id)} /></a></th>
                                     {sessions.map((session) => {
                                         const named = file.named_in?.find((one) => one.session === session);
                                         return <td>{named !== undefined && <a class="cell" href={link(["s", session], { q: place(file.id).split("/").pop() })} title={`${file.id}: ${plural(named.count, "time")}`}><svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="8" cy="8" r={2 + 5.5 * Math.sqrt(named.count / most)} /></svg><span class="aloud">{named.count}</span></a>}</td>;

@@ -5,7 +5,7 @@ import { day, plural, short, time, took } from "../format";
 import { link } from "../route";
 import { Line, Long } from "../text";
 import { pieces } from "../body";
-import { Content, Continued } from "../parts";
+import { Content, Continued, Position } from "../parts";
 import type { Event, Row, Session, Thread } from "../types";
 import { Detail } from "./detail";
 import type { Fold, OneRow } from "./items";
@@ -28,9 +28,13 @@ const NAMES: Record<string, string> = {
     injected: "given", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
 };
 
+/** Types whose rows lead elsewhere by a link of their own. */
+const LEADS = new Map([["session.restored", "restored"], ["event.marked", "mark"]]);
+
 export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; marks?: string[] | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
     const { item, session, isOpen, isCurrent, dropped, marks = [] } = props;
     const { row } = item;
+    const marked = row.type === "event.marked" ? /^Marked @(\d+) /.exec(row.line)?.[1] : undefined;
     const isWords = row.kind === "user" || row.kind === "agent";
     const classes = ["row", `is-${row.kind}`, isCurrent ? "is-current" : "", dropped !== undefined ? "is-dropped" : "", row.failed === true ? "is-failed" : "", item.depth === 1 ? "is-inner" : "", row.bookkeeping === true ? "is-bookkeeping" : "", isOpen ? "is-open" : ""];
     return (
@@ -45,8 +49,13 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
             aria-label={`${row.kind} at ${row.position}`}
         >
             {item.newDay && <p class="day">{day(item.at)}</p>}
-            {isWords ? <Words row={row} marks={marks} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : <Head row={row} marks={marks} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />}
-            {row.type === "session.restored" && <p class="fold"><Continued session={session.id} at={row.position} /></p>}
+            {isWords ? <Words row={row} marks={marks} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : (
+                <div class={LEADS.has(row.type) ? "fold leads" : undefined}>
+                    <Head row={row} marks={marks} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />
+                    {row.type === "session.restored" && <span><Continued session={session.id} at={row.position} /></span>}
+                    {marked !== undefined && <Position session={session.id} at={Number(marked)} />}
+                </div>
+            )}
             {isOpen && <Detail session={session.id} workspace={session.workspace} row={row} marks={marks} />}
         </article>
     );
@@ -100,8 +109,8 @@ function Head({ row, marks, isOpen, toggle, dropped }: { row: Row; marks: string
     const isCall = row.kind === "call";
     return (
         <button type="button" class="row-line" aria-expanded={isOpen} onClick={toggle}>
-            {isCall ? <Tool row={row} /> : <span class="kind">{row.kind === "status" || name === undefined ? row.type.replace(/^session\.|^span\./, "") : name}</span>}{" "}
-            <span class="line"><Line text={isCall ? afterTool(row) : row.line} /></span>{" "}
+            {isCall ? <Tool row={row} /> : <span class="kind">{LEADS.get(row.type) ?? (row.kind === "status" || name === undefined ? row.type.replace(/^session\.|^span\./, "") : name)}</span>}{" "}
+            <span class="line">{row.type !== "session.restored" && <Line text={isCall ? afterTool(row) : row.line} />}</span>{" "}
             <span class="result">
                 <Marked marks={marks} />
                 {row.added !== undefined && row.added > 0 && <span class="added">+{row.added}</span>}{" "}

@@ -2,7 +2,7 @@
 // outline of the person's messages.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, type Refusal } from "../api";
-import { bytes, count, day, moment, plural, short, time, took } from "../format";
+import { bytes, count, day, moment, plural, short, time, title, took } from "../format";
 import { useTail } from "../live";
 import { Ask, Do, Empty, Files, Loading, Problem } from "../parts";
 import { link, type Route } from "../route";
@@ -36,10 +36,10 @@ export function SessionScreen({ route }: { route: Route }) {
         if (Number.isInteger(at) && at >= 0 && !route.query.has("q")) readEarly(id, at);
     }
     const session = useAnswer((signal) => get<Session>(path`/v1/sessions/${id}`, {}, signal), [id]);
-    useTitle(session.value?.title ?? id);
+    useTitle(id);
     // A server that is away for a while takes nothing off the screen.
     if (session.error !== undefined && (session.value === undefined || session.error.status !== 0)) return <main class="page"><h1 class="id"><Line text={id} /></h1><Gone id={id} error={session.error} again={session.again} /></main>;
-    if (session.value === undefined) return <main class="page"><Loading what="the session" /></main>;
+    if (session.value?.id !== id) return <main class="page"><Loading what="the session" /></main>;
     return <Opened key={id} session={session.value} answer={session} view={view} route={route} />;
 }
 
@@ -71,6 +71,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
     const compactions = useAnswer((signal) => get<{ compactions: Compaction[] }>(`${base}/views/compactions`, {}, signal), [base], view === "told" ? 0 : LATER_MS, stamp);
     const threads = useAnswer((signal) => get<{ threads: Thread[] }>(`${base}/views/threads`, {}, signal), [base], 2 * LATER_MS, stamp).value?.threads ?? [];
     const marks = useAnswer(async (signal) => (marked.current = await readMarks(session.id, marked.current, signal)).marks, [base], LATER_MS, stamp).value ?? marked.current.marks;
+    useTitle(title(session, overview.value?.goal));
     const q = route.query.get("q") ?? "";
     const part = view === "told" || view === "plots" || view === "compare" ? view : "";
     const place = view === "e" ? Number(route.parts[3]) : view === "thread" && route.parts[4] === "e" ? Number(route.parts[5]) : view === "end" ? "end" : undefined;
@@ -78,7 +79,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
     return (
         <main class={part === "" ? "session is-conversation" : "session"}>
             <header class="session-head">
-                <h1><Line text={session.title ?? session.id} /></h1>
+                <h1><Line text={title(session, overview.value?.goal)} /></h1>
                 <Facts session={session} tail={tail} usage={usage.value} workedAt={worked.value} />
                 <Files session={session} of={overview.value?.files} />
                 <nav class="tabs" aria-label="Views of the session">

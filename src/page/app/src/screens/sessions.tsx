@@ -2,7 +2,7 @@
 // which agent, when, how it stands, which files, what it cost. A running one moves by itself.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, path, queue } from "../api";
-import { count, moment, place, plural, short, when } from "../format";
+import { count, moment, place, plural, short, title, when } from "../format";
 import { Empty, Files, Loading, Problem } from "../parts";
 import { go, link, type Route, settle } from "../route";
 import { Line } from "../text";
@@ -33,7 +33,7 @@ export function states(session: Session, isUnfinished: boolean): string[] {
     ];
 }
 
-interface More { strip?: Strip | undefined; files?: string[] | null | undefined }
+interface More { strip?: Strip | undefined; files?: string[] | null | undefined; goal?: string | undefined }
 const known = new Map<string, More>();
 const few = queue(3);
 
@@ -53,7 +53,7 @@ function useMore(session: Session, seen: boolean): More {
             const strip = await get<Strip>(`${base}/views/strip`, { buckets: 48 }).catch(none);
             if (wanted) set({ strip });
             const overview = await get<Overview>(`${base}/views/index`).catch(none);
-            const read = { strip, files: overview?.files };
+            const read = { strip, files: overview?.files, goal: overview?.goal };
             if (known.size > 500) known.clear();
             known.set(key, read);
             if (wanted) set(read);
@@ -207,7 +207,7 @@ function One({ session, isUnfinished, usage, isCurrent }: { session: Session; is
     const failed = more.strip?.buckets.reduce((sum, one) => sum + one.failed, 0) ?? 0;
     return (
         <li ref={item} class={isCurrent ? "is-current" : undefined}>
-            <a class="session-link" href={link(["s", session.id])}><Line text={session.title ?? session.id} /></a>
+            <a class="session-link" href={link(["s", session.id])}><Line text={title(session, more.goal)} /></a>
             <Spark strip={more.strip} />
             <div class="session-facts">
                 {states(session, isUnfinished).map((name) => <><span class={`state ${name}`}>{name}</span> </>)}

@@ -19,7 +19,9 @@ export function Why({ route }: { route: Route }) {
     const workspace = route.query.get("workspace") ?? "";
     useTitle(file === "" ? "Why" : `Why ${place(file)}`);
     const full = file === "" || file.startsWith("/") ? file : `${workspace.replace(/\/$/, "")}/${file}`;
-    const found = useAnswer(async (signal) => (full === "" ? undefined : get<FileChanges>("/v1/file-changes", { file: full, limit: 100 }, signal)), [full], 0, usePaced(useWritten(LOOK_MS), ASK_MS));
+    // The index names files without the first slash, those of the workspace within it.
+    const also = full === file ? undefined : `/${file}`;
+    const found = useAnswer(async (signal) => (full === "" ? undefined : get<FileChanges>("/v1/file-changes", { file: full, also, limit: 100 }, signal)), [full], 0, usePaced(useWritten(LOOK_MS), ASK_MS));
     const submit = (submitted: SubmitEvent) => {
         submitted.preventDefault();
         const input = (submitted.currentTarget as HTMLFormElement).elements.namedItem("path") as HTMLInputElement;
