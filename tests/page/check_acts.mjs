@@ -1,6 +1,6 @@
 // What a person does on the page: it leaves a trace where it was done and can be done again; and
 // what a row, a file and a link say leads to what they name.
-import { pageOf, settled, show } from "./browser.mjs";
+import { findings, pageOf, settled, show } from "./browser.mjs";
 import { Server } from "./server.mjs";
 
 const PATCH = "*** Begin Patch\n*** Update File: src/tax.py\n@@\n-rate = 1\n+rate = 2\n*** Add File: src/new.py\n+made = True\n*** End Patch\n";
@@ -61,6 +61,11 @@ export async function actsCheck({ browser, check }) {
     const checkpoints = await server.call("/v1/sessions/acts/checkpoints?limit=100");
     check("so has a checkpoint", checkpoints.data.find((one) => one.label === "both")?.position === 5, JSON.stringify(checkpoints.data));
 
+    const looked = async (what) => {
+        const found = await findings(page);
+        check(`axe finds nothing: ${what}`, found.length === 0, found.join("\n"));
+    };
+
     // Marks.
     await press("Mark wrong");
     await show(page, "#/");
@@ -69,6 +74,7 @@ export async function actsCheck({ browser, check }) {
     check("and does not offer it again", (await button("Mark wrong").count()) === 0 && (await button("Mark done").count()) === 1, await page.textContent(".detail footer"));
     await show(page, "#/s/acts/end");
     const mark = page.locator(".row", { hasText: "as wrong" });
+    await looked("a marked row and its mark");
     check("the mark's own row says what it marks", (await mark.count()) === 1 && (await mark.locator("a.position").getAttribute("href")) === "#/s/acts/e/3", await page.locator(".row").last().textContent());
     check("an id of an event is in no row", !(await page.locator(".rows").textContent()).includes("evt_"));
 
@@ -121,6 +127,7 @@ export async function actsCheck({ browser, check }) {
     await show(page, "#/s/acts/thread/thread-1");
     check("a subagent alone has its task and its answer", (await comes("Count each rate, please", ".filtered")) && (await comes("I counted three rates.", ".filtered")), await main());
     const rows = await page.locator(".found-row").count();
+    await looked("a subagent alone");
     check("and says how many rows it has", (await page.textContent(".filtered > p[role=status]")).trim() === `${rows} rows`, await page.textContent(".filtered > p[role=status]"));
     const next = restored.session_id;
     for (const [tab, selector] of [["", ".rows"], ["/told", ".tellings"]]) {
@@ -128,6 +135,7 @@ export async function actsCheck({ browser, check }) {
         check(`a session that continues another names it${tab}`, await comes("continues Twice", selector), await main());
     }
     await show(page, `#/s/${next}`);
+    await looked("a session that continues another");
     check("and leads to it", (await page.locator(".rows a", { hasText: "Twice" }).getAttribute("href")) === "#/s/acts");
 
     // A session is as long as its work.

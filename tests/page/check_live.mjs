@@ -67,6 +67,12 @@ async function checkAround({ browser, check, server }) {
     await server.call("/v1/sessions/moving/memory", { kind: "semantic", text: "Kept by an agent meanwhile" });
     await holds("what an agent keeps meanwhile appears", ".items", "Kept by an agent meanwhile");
 
+    await make("beside");
+    await server.append("beside", [{ type: "user.message", content: "Begin" }]);
+    await show(page, "#/compare/moving/beside");
+    await server.append("beside", [{ type: "agent.message", content: "Said while they are compared" }]);
+    await holds("a comparison has what came since", ".sides", "Said while they are compared");
+
     await show(page, "#/search?q=zebra");
     await server.append("moving", [{ type: "user.message", content: "The zebra of the tests" }]);
     await holds("a search says that there is more since", "main [role=status]", "more since: 1 other hit");

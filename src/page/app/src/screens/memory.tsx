@@ -27,7 +27,7 @@ export function Memory({ route }: { route: Route }) {
 
 function Workspaces() {
     useTitle("Memory");
-    const list = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 1000, sort: "updated", order: "desc" }, signal), []);
+    const list = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 1000, sort: "updated", order: "desc" }, signal), [], 0, useWritten(LOOK_MS));
     const counts = new Map<string, number>();
     for (const session of list.value?.data ?? []) if (session.workspace != null) counts.set(session.workspace, (counts.get(session.workspace) ?? 0) + 1);
     return (

@@ -9,7 +9,7 @@ import { link, type Route } from "../route";
 import { readEarly, readMarks, scan } from "../rows";
 import { flat, Line } from "../text";
 import type { Checkpoint, Compaction, Lineage, Overview, Row, Rows, Session, SessionList, Thread, Usage } from "../types";
-import { type Answer, useAnswer, useTitle } from "../use";
+import { type Answer, useAnswer, useInterval, useTitle } from "../use";
 import { Conversation } from "./conversation";
 import { Filtered } from "./filtered";
 import { Plots } from "./plots";
@@ -65,6 +65,8 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
         if (asked.current !== stamp) answer.again();
         asked.current = stamp;
     }, [stamp]);
+    // A title that was set elsewhere is no event.
+    useInterval(answer.again, 30_000);
     const usage = useAnswer((signal) => get<Usage>(`${base}/views/usage`, {}, signal), [base], LATER_MS, stamp);
     const overview = useAnswer((signal) => get<Overview>(`${base}/views/index`, {}, signal), [base], 2 * LATER_MS, stamp);
     const worked = useAnswer((signal) => workedAt(session.id, tail, signal), [base], 2 * LATER_MS, stamp);
