@@ -95,7 +95,8 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
     }, [strip]);
     const hasTokens = buckets.some((one) => one.tokens !== undefined);
     const hasOutput = buckets.some((one) => (one.output_tokens ?? 0) > 0);
-    const isShort = Date.parse(session.updated_at) - Date.parse(session.created_at) < 900_000;
+    const times = buckets.flatMap((one) => (one.at === undefined ? [] : [Date.parse(one.at)]));
+    const isShort = (times.at(-1) ?? 0) - (times[0] ?? 0) < 900_000;
     const at = (position: number) => {
         // Bookkeeping that was imported has no time of its own: the nearest work before it says more.
         let index = Math.min(buckets.length - 1, Math.max(0, Math.floor((position - strip.from) / strip.width)));
