@@ -338,6 +338,11 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
         kinds::RESEARCH_STEP => {
             format!("Step {}: {}", number("number").unwrap_or_default(), text("description"))
         }
+        kinds::EVENT_MARKED => describe_mark(members),
+        kinds::SESSION_RESTORED => {
+            let from = members.get("from").and_then(|from| from.get("session")?.as_str());
+            format!("Continues session {}", from.unwrap_or_default())
+        }
         kinds::RESEARCH_GOAL => format!("Goal: {}", text("goal")),
         kinds::RESEARCH_GAP_OPENED => format!("Open question: {}", text("description")),
         kinds::SOURCE_FOUND => {
@@ -368,6 +373,15 @@ fn describe(event: &Event, kind: RowKind, members: &Map<String, Value>) -> Strin
             }
         }
     }
+}
+
+fn describe_mark(members: &Map<String, Value>) -> String {
+    let text = |name: &str| members.get(name).and_then(Value::as_str).unwrap_or_default();
+    let at = members.get("position").and_then(Value::as_u64);
+    let of = at.map_or_else(|| text("of").to_owned(), |at| format!("@{at}"));
+    let note = Some(text("note")).filter(|note| !note.is_empty());
+    let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+    format!("Marked {of} as {}{note}", text("mark"))
 }
 
 /// Describes what happened to the context of the model; `None` for any other event.

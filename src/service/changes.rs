@@ -64,6 +64,7 @@ impl Service {
         let listed = self.store.list(&caller.scope, listing).await?;
         let mut answer =
             FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
+        let mut spelled = Vec::new();
         let tenant = &caller.scope.tenant;
         let _memory =
             self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
@@ -95,21 +96,17 @@ impl Service {
             };
             left -= changes.len();
             if !changes.is_empty() {
-                let info = self.with_title(info).await;
-                answer.data.push(SessionChanges {
-                    session: info.key.session.to_string(),
-                    updated_at: info.worked_at().to_string(),
-                    title: info.title,
-                    workspace: info.workspace,
-                    changes,
-                });
+                let (are_exact, changes) = changes.into_iter().unzip();
+                spelled.push(are_exact);
+                answer.data.push(to_session_changes(self.with_title(info).await, changes));
             }
         }
+        keep_exact(&mut answer.data, spelled);
         Ok(answer)
     }
 
-    /// Returns the latest `limit` changes of a file in one session from `own` on; false if there
-    /// are more, or if events are lost.
+    /// Returns the latest `limit` changes of a file in one session from `own` on, each with true if
+    /// its path is spelled as wanted; false if there are more, or if events are lost.
     async fn read_changes(
         &self,
         mut slot: ComputeSlot,
@@ -117,7 +114,7 @@ impl Service {
         own: Position,
         files: &[PathBuf],
         limit: usize,
-    ) -> ServiceResult<(ComputeSlot, Vec<FileChange>, bool)> {
+    ) -> ServiceResult<(ComputeSlot, Vec<(bool, FileChange)>, bool)> {
         let (mut fold, mut found, mut from) = (Edits::default(), VecDeque::new(), Position::ZERO);
         let mut is_complete = true;
         while from < info.tail {
@@ -141,10 +138,11 @@ impl Service {
                     let edits = fold.fold(event).into_iter();
                     for edit in edits.filter(|edit| edit.position >= own) {
                         let root = fold.root().or(workspace.as_deref()).unwrap_or_default();
-                        if files.contains(&files::remove_dots(&Path::new(root).join(&*edit.path))) {
-                            let at = event.happened_at();
-                            let change = to_file_change(edit, at);
-                            is_complete &= !push_bounded(&mut found, change, limit);
+                        let path = files::remove_dots(&Path::new(root).join(&*edit.path));
+                        let is_exact = files.contains(&path);
+                        if is_exact || files.iter().any(|file| is_lower_case_of(file, &path)) {
+                            let change = to_file_change(edit, event.happened_at());
+                            is_complete &= !push_bounded(&mut found, (is_exact, change), limit);
                         }
                     }
                 }
@@ -154,6 +152,33 @@ impl Service {
             slot = slot.yield_if_due().await?;
         }
         Ok((slot, found.into(), is_complete))
+    }
+}
+
+/// Returns true if a path is another's in lower case, as the index of entities names files.
+fn is_lower_case_of(lower: &Path, path: &Path) -> bool {
+    lower.to_str().zip(path.to_str()).is_some_and(|(lower, path)| path.to_lowercase() == lower)
+}
+
+/// Removes what is spelled in another case if anything is spelled as wanted: it is another file.
+fn keep_exact(data: &mut Vec<SessionChanges>, spelled: Vec<Vec<bool>>) {
+    if !spelled.iter().flatten().any(|is_exact| *is_exact) {
+        return;
+    }
+    for (session, are_exact) in data.iter_mut().zip(spelled) {
+        let mut are_exact = are_exact.into_iter();
+        session.changes.retain(|_| are_exact.next().unwrap_or(true));
+    }
+    data.retain(|session| !session.changes.is_empty());
+}
+
+fn to_session_changes(info: SessionInfo, changes: Vec<FileChange>) -> SessionChanges {
+    SessionChanges {
+        session: info.key.session.to_string(),
+        updated_at: info.worked_at().to_string(),
+        title: info.title,
+        workspace: info.workspace,
+        changes,
     }
 }
 

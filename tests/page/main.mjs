@@ -1,5 +1,6 @@
 // Runs the checks; a line each, and at the end what failed.
 import { open } from "./browser.mjs";
+import { actsCheck } from "./check_acts.mjs";
 import { damageCheck } from "./check_damage.mjs";
 import { hostileCheck } from "./check_hostile.mjs";
 import { keysCheck } from "./check_keys.mjs";
@@ -32,6 +33,7 @@ const browser = await open();
 const CHECKS = [
     ["screens", screensCheck, false],
     ["keys", keysCheck, false],
+    ["acts", actsCheck, true],
     ["hostile", hostileCheck, false],
     ["large", largeCheck, false],
     ["live", liveCheck, true],

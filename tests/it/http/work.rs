@@ -528,6 +528,32 @@ async fn file_changes_are_listed_with_the_preceding_user_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_path_in_lower_case_finds_the_file_unless_one_is_spelled_so() {
+    over_every_engine(async |house| {
+        let edit = async |id: &str, path: &str| {
+            let events = json!([
+                {"type": "agent.tool_use", "name": "Edit", "call_id": id,
+                    "input": {"file_path": path}},
+                {"type": "agent.tool_result", "call_id": id, "content": "ok"}
+            ]);
+            let made = json!({"id": id, "workspace": "/w", "initial_events": events});
+            assert_eq!(house.post("/v1/sessions", &made).await.status, 201);
+        };
+        let sessions = async |file: &str| -> Vec<Value> {
+            let found = house.get(&format!("/v1/file-changes?file={file}")).await.json();
+            found["data"].as_array().unwrap().iter().map(|one| one["session"].clone()).collect()
+        };
+        edit("upper", "/w/CHANGES.md").await;
+        assert_eq!(sessions("/w/changes.md").await, ["upper"]);
+        assert_eq!(sessions("/w/Changes.md").await, Vec::<Value>::new());
+        edit("lower", "/w/changes.md").await;
+        assert_eq!(sessions("/w/changes.md").await, ["lower"]);
+        assert_eq!(sessions("/w/CHANGES.md").await, ["upper"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_next_session_starts_from_the_latest_work() {
     over_every_engine(async |house| {
         let make = async |id: &str, workspace: &str, checkpoints: &[Value]| {

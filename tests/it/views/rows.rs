@@ -490,6 +490,30 @@ fn a_strip_of_any_length_keeps_its_memory_and_every_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_row_says_what_a_mark_marks_and_which_session_one_continues() {
+    over_every_engine(async |house| {
+        emit(
+            house,
+            "s",
+            &[
+                json!({"type": "session.restored", "from": {"session": "before", "position": 4},
+                    "tokens_max": 100, "chosen": [], "weights": {}}),
+                json!({"type": "user.message", "id": "asked", "content": "go"}),
+            ],
+        )
+        .await;
+        let note = json!({"mark": "wrong", "note": "it was three"});
+        let marked = house.post("/v1/sessions/s/events/asked/mark", &note).await;
+        assert_eq!(marked.status, 200, "{}", marked.text);
+        let rows = page(house, "s", "").await;
+        let line = |at: usize| rows["rows"][at]["line"].as_str().unwrap();
+        assert_eq!(line(0), "Continues session before");
+        assert_eq!(line(2), "Marked @1 as wrong: it was three");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn marks_of_a_strip_name_compactions_checkpoints_forks_and_injected_text() {
     over_every_engine(async |house| {
         let said = json!({"type": "user.message", "content": "go"});

@@ -87,10 +87,18 @@ export function changes(input: unknown): Change[] {
     }
     const content = text(given["content"]) ?? text(given["file_text"]) ?? text(given["new_source"]);
     if (path !== "" && content !== undefined) return [{ path, lines: diff("", content), whole: true }];
-    const patched = text(given["patch"]) ?? text(given["input"]) ?? text(given["diff"]);
-    if (patched !== undefined && /^(\*\*\* Begin Patch|diff --git |--- )/m.test(patched)) return [{ path: "", lines: patch(patched) }];
-    return [];
+    const patched = text(given["patch"]) ?? text(given["input"]) ?? text(given["diff"]) ?? "";
+    if (/^(diff --git |--- )/m.test(patched)) return [{ path: "", lines: patch(patched) }];
+    // Each file of a patch of apply_patch, which may be an argument or a text that a shell gives it.
+    const body = /\*\*\* Begin Patch\n([^]*?)(?:^\*\*\* End Patch|$(?![^]))/m.exec(patched === "" ? (command(input) ?? "") : patched)?.[1];
+    return (body ?? "").split(/^(?=\*\*\* (?:Add|Update|Delete) File: )/m).flatMap((part) => {
+        const head = /^\*\*\* \w+ File: (.*)\n?/.exec(part);
+        return head === null ? [] : [{ path: head[1]!.trim(), lines: patch(part.slice(head[0].length).replace(/\n$/, "")) }];
+    });
 }
+
+/** Whether a command does nothing but apply a patch. */
+export const isPatch = (command: string) => /^\s*(apply_?patch)?\s*(<<\s*\S+)?\s*\w*\s*$/.test(command.replace(/\*\*\* Begin Patch[^]*\*\*\* End Patch/, ""));
 
 /** The command that a call runs, if it runs one. */
 export function command(input: unknown): string | undefined {

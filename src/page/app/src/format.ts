@@ -77,3 +77,8 @@ export function place(path: string): string {
     const parts = path.split(/[\\/]/).filter((part) => part !== "");
     return parts.length <= 2 ? path : `${parts.slice(-2).join("/")}`;
 }
+
+/** A session's title; where it has none what it was asked first, else its id. */
+export function title(session: { id: string; title?: string | null | undefined }, goal?: string | null): string {
+    return session.title ?? (goal?.trim() ? goal.trim().split("\n")[0]!.slice(0, 100) : session.id);
+}

@@ -1,7 +1,9 @@
 // The tail of a session while an agent works: a stream of server-sent events read by fetch, so that
 // the token goes in a header. It only says that the session grew; rows are read by position, so
 // that nothing is missed and nothing comes twice, whatever the connection does.
+import { useEffect, useState } from "preact/hooks";
 import { headers, path, tokenAfter } from "./api";
+import { usePaced } from "./use";
 
 export type LiveState = "live" | "waiting" | "ended";
 
@@ -13,6 +15,43 @@ interface Listener {
 
 const RETRY_MS_MIN = 300;
 const RETRY_MS_MAX = 5000;
+
+/** What a session that grows is asked for again, at most so often. */
+const ASK_MS = 3000;
+/** The stream begins so much later: what is shown first comes first. */
+const FOLLOW_MS = 50;
+
+export interface Tail {
+    /** The session has events before this position. */
+    tail: number;
+    state: LiveState;
+    /** Changes, at a bounded pace, when the session grew, was lost and found again, or ended. */
+    stamp: number;
+}
+
+/** Follows a session for all parts of its screen. */
+export function useTail(session: string, from: number): Tail {
+    const [live, set] = useState({ tail: from, state: "waiting" as LiveState, turn: 0 });
+    useEffect(() => {
+        let stop = () => {};
+        const start = setTimeout(() => {
+            let wasLost = false;
+            stop = follow(session, from, {
+                grew: (tail) => set((now) => ({ ...now, tail: Math.max(tail, now.tail), turn: now.turn + 1 })),
+                state: (state) => {
+                    const turned = state === "ended" || (state === "live" && wasLost) ? 1 : 0;
+                    wasLost = state === "waiting";
+                    set((now) => ({ ...now, state, turn: now.turn + turned }));
+                },
+            });
+        }, FOLLOW_MS);
+        return () => {
+            clearTimeout(start);
+            stop();
+        };
+    }, [session]);
+    return { tail: live.tail, state: live.state, stamp: usePaced(live.turn, ASK_MS) };
+}
 
 /** Follows the session from a position on, until the answer is called. */
 export function follow(session: string, from: number, listener: Listener): () => void {

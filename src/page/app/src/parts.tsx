@@ -2,13 +2,15 @@
 // a form of one field.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { Refusal } from "./api";
-import { type Change, json, type Piece, PICTURE_BYTES_MAX, pieces, type Picture as Shown } from "./body";
+import { get, path, type Refusal } from "./api";
+import { type Change, json, type Piece, PICTURE_BYTES_MAX, pieces, type Picture as Shown, record, text } from "./body";
 import { hunks } from "./diff";
 import { bytes, count, plural } from "./format";
 import { link } from "./route";
+import { event } from "./rows";
 import { Line, Long, PIECE, Plain } from "./text";
 import type { Session as Listed } from "./types";
+import { useAnswer } from "./use";
 
 /** What went wrong, and what to do. */
 export function Problem({ error, what, again }: { error: Refusal; what: string; again?: () => void }) {
@@ -55,21 +57,39 @@ export function Position({ session, at }: { session: string; at: number }) {
     return <a class="position" href={link(["s", session, "e", at])}>@{at}</a>;
 }
 
+/** The session that another one continues, by the event that says so. */
+export function Continued({ session, at, plain = false }: { session: string; at: number; plain?: boolean }) {
+    const before = useAnswer(async (signal) => {
+        const id = text(record((await event(session, at, signal))?.["from"])?.["session"]);
+        return id === undefined ? undefined : get<Listed>(path`/v1/sessions/${id}`, {}, signal).catch(() => ({ id, title: undefined }));
+    }, [session, at]).value;
+    if (before === undefined) return null;
+    return <>continues {plain ? <Line text={before.title ?? before.id} /> : <Session id={before.id} title={before.title} />}</>;
+}
+
+/** A changed file as the server's views name it: how often, where last, and whether it was undone. The
+    number of an earlier session before the position says that it is not in this one. */
+const FILE = /^(.*?) \(?(?:\d+ times, last |(reverted|stashed|deleted) )?(S\d+)?@(\d+)\)?$/;
+
 /** The files that a session changed, each with why. */
 export function Files({ session, of }: { session: Pick<Listed, "id" | "workspace">; of: string[] | null | undefined }) {
     if (of == null || of.length === 0) return null;
+    const files = of.map((file) => {
+        const [, name = file, state = "", elsewhere, at] = FILE.exec(file) ?? [];
+        return [name, state, elsewhere === undefined ? at : undefined] as const;
+    });
+    const states = new Map<string, number>();
+    for (const [, state] of files) states.set(state, (states.get(state) ?? 0) + 1);
     return (
         <details class="files">
-            <summary>{plural(of.length, "changed file")}</summary>
+            <summary>{[...states].map(([state, number]) => (state === "" ? plural(number, "changed file") : `${count(number)} ${state}`)).join(", ")}</summary>
             <ul>
-                {of.map((file) => {
-                    const name = file.replace(/ (@\d+|\(\d+ times.*\)).*$/, "");
-                    const at = /@(\d+)/.exec(file)?.[1];
+                {files.map(([name, state, at]) => {
                     const full = name.startsWith("/") ? name : session.workspace == null ? undefined : `${session.workspace.replace(/\/$/, "")}/${name}`;
                     return (
                         <li>
                             {full === undefined ? <span class="mono"><Line text={name} /></span> : <a class="mono" href={link(["why"], { path: full, workspace: session.workspace ?? undefined })} title="Why this file changed"><Line text={name} /></a>}{" "}
-                            {at !== undefined && <a class="position" href={link(["s", session.id, "e", at])}>last @{at}</a>}
+                            {at !== undefined && <a class="position" href={link(["s", session.id, "e", at])}>{state === "" ? "last" : state} @{at}</a>}
                         </li>
                     );
                 })}
@@ -139,11 +159,17 @@ export function Diff({ change, why }: { change: Change; why?: string | undefined
     );
 }
 
-/** A button that opens a form of one field, does what it says, and says what came of it. */
+/** A button that opens a form of one field, does what it says, says what came of it, and can be pressed again. */
 export function Ask({ label, field, done, act, optional = true }: { label: string; field: string; done: string; act: (text: string) => Promise<string | void>; optional?: boolean }) {
     const [state, set] = useState<"closed" | "open" | "busy" | { said: string; to?: string }>("closed");
-    if (typeof state === "object") return <span role="status">{state.to === undefined ? state.said : <a href={state.to}>{state.said}</a>}</span>;
-    if (state === "closed") return <button type="button" onClick={() => set("open")}>{label}</button>;
+    if (state === "closed" || typeof state === "object") {
+        return (
+            <>
+                <button type="button" onClick={() => set("open")}>{label}</button>
+                {typeof state === "object" && <span role="status">{state.to === undefined ? state.said : <a href={state.to}>{state.said}</a>}</span>}
+            </>
+        );
+    }
     const submit = (submitted: SubmitEvent) => {
         submitted.preventDefault();
         const input = (submitted.currentTarget as HTMLFormElement).elements.namedItem("it") as HTMLInputElement;
@@ -162,21 +188,21 @@ export function Ask({ label, field, done, act, optional = true }: { label: strin
     );
 }
 
-/** A button that asks once more before it acts, and says what came of it. */
+/** A button that asks once more before it acts, says what came of it, and can be pressed again. */
 export function Do({ label, done, act }: { label: string; done: string; act: () => Promise<unknown> }) {
-    const [state, set] = useState<"idle" | "sure" | "busy" | string>("idle");
+    const [state, set] = useState<"idle" | "sure" | "busy">("idle");
+    const [said, say] = useState("");
     const run = () => {
         set("busy");
-        act().then(() => set(done), (error: Error) => set(`Not done: ${error.message}`));
+        act()
+            .then(() => say(done), (error: Error) => say(`Not done: ${error.message}`))
+            .finally(() => set("idle"));
     };
-    if (state === "idle") return <button type="button" onClick={() => set("sure")}>{label}</button>;
-    if (state === "sure" || state === "busy") {
-        return (
-            <span class="ask">
-                <button type="button" class="primary" disabled={state === "busy"} onClick={run}>{label} now</button>{" "}
-                <button type="button" onClick={() => set("idle")}>Cancel</button>
-            </span>
-        );
-    }
-    return <span role="status">{state}</span>;
+    if (state === "idle") return <><button type="button" onClick={() => set("sure")}>{label}</button>{said !== "" && <span role="status">{said}</span>}</>;
+    return (
+        <span class="ask">
+            <button type="button" class="primary" disabled={state === "busy"} onClick={run}>{label} now</button>{" "}
+            <button type="button" onClick={() => set("idle")}>Cancel</button>
+        </span>
+    );
 }

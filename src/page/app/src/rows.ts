@@ -197,8 +197,8 @@ export class RowRun {
             const page = this.pages.get(Math.floor(of / PAGE));
             const index = page?.rows.findIndex((row) => row.position === of && row.result === undefined) ?? -1;
             if (page === undefined || index < 0) continue;
-            const answer = await get<Rows>(path`/v1/sessions/${this.session}/views/rows`, { from: of, to: of + 1, limit: 1 });
-            if (answer.rows[0] !== undefined) page.rows = page.rows.with(index, answer.rows[0]);
+            const row = await readRow(this.session, of);
+            if (row !== undefined) page.rows = page.rows.with(index, row);
         }
     }
 
@@ -243,6 +243,29 @@ export async function scan(
         const done = next >= answer.tail || stuck;
         if (done || rows.length >= most) return { rows, next, tail: answer.tail, complete: done };
     }
+}
+
+/** The marks of events, by the ids of these. */
+export type Marks = ReadonlyMap<string, string[]>;
+
+/** Adds the marks that were set since they were read before. */
+export async function readMarks(session: string, before: { marks: Marks; next: number }, signal?: AbortSignal): Promise<{ marks: Marks; next: number }> {
+    const marks = new Map(before.marks);
+    let { next } = before;
+    for (;;) {
+        const answer = await get<Events>(path`/v1/sessions/${session}/events`, { from: next, limit: PAGE, "types[]": ["event.marked"], allow_gaps: true }, signal);
+        for (const { of, mark } of answer.data) {
+            if (typeof of === "string" && typeof mark === "string") marks.set(of, [...new Set([...(marks.get(of) ?? []), mark])]);
+        }
+        const stuck = answer.next_position <= next;
+        next = answer.next_position;
+        if (stuck || next >= answer.tail) return { marks, next };
+    }
+}
+
+/** The row at a position, as it is now. */
+export async function readRow(session: string, position: number, signal?: AbortSignal): Promise<Row | undefined> {
+    return (await get<Rows>(path`/v1/sessions/${session}/views/rows`, { from: position, to: position + 1, limit: 1 }, signal)).rows[0];
 }
 
 /** The event at a position, whole. */

@@ -54,6 +54,9 @@ function linked(text: string, out: ComponentChild[]): void {
     visible(text.slice(from), out);
 }
 
+/** Text for places that hold no elements: hidden characters drawn. */
+export const flat = (text: string) => text.replace(HIDDEN, drawn);
+
 /** Text in a line: hidden characters drawn, no links. */
 export function Line({ text }: { text: string }) {
     const out: ComponentChild[] = [];

@@ -5,7 +5,7 @@ import { Empty, Loading, Problem, Session as SessionLink } from "../parts";
 import { link, type Route } from "../route";
 import { Line } from "../text";
 import type { Compared, Hunk, Row, Session } from "../types";
-import { useAnswer, useTitle } from "../use";
+import { useAnswer, useInterval, useTitle } from "../use";
 
 /** Rows of one side of a hunk that are shown. */
 const SHOWN = 60;
@@ -13,11 +13,14 @@ const SHOWN = 60;
 export function Compare({ route }: { route: Route }) {
     const [, a = "", b = ""] = route.parts;
     useTitle("Compare");
+    const sides = useAnswer((signal) => Promise.all([a, b].map((id) => get<Session>(path`/v1/sessions/${id}`, {}, signal))), [a, b]);
+    useInterval(sides.again, 5000);
     const compared = useAnswer(
         (signal) => get<Compared>(path`/v1/sessions/${a}/compare`, { with: b, at: route.query.get("at") ?? undefined, with_at: route.query.get("with_at") ?? undefined }, signal),
         [a, b, route.query.toString()],
+        0,
+        sides.value?.map((side) => side.tail).join(),
     );
-    const sides = useAnswer((signal) => Promise.all([a, b].map((id) => get<Session>(path`/v1/sessions/${id}`, {}, signal))), [a, b]);
     const [left, right] = sides.value ?? [];
     return (
         <main class="page wide">

@@ -3,11 +3,11 @@
 import { useCallback, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
 import { get, path, Refusal } from "../api";
 import { count, plural } from "../format";
-import { follow, type LiveState } from "../live";
+import type { Tail } from "../live";
 import { Empty, Loading, Problem } from "../parts";
 import { link, settle } from "../route";
-import { PAGE, RowRun } from "../rows";
-import type { Compaction, Rows, Session, Strip } from "../types";
+import { type Marks, PAGE, RowRun } from "../rows";
+import type { Compaction, Rows, Session, Strip, Thread } from "../types";
 import { useKeys } from "../use";
 import { useVirtual } from "../virtual";
 import { Lost } from "./detail";
@@ -27,7 +27,9 @@ interface Props {
     open: boolean;
     bookkeeping: boolean;
     compactions: Compaction[];
-    onTail: (tail: number) => void;
+    live: Tail;
+    marks: Marks;
+    tasks: ReadonlyMap<string, Thread>;
     toggleBookkeeping: () => void;
 }
 
@@ -46,13 +48,13 @@ function useDropped(compactions: Compaction[]): (position: number) => number | u
 
 export function Conversation(props: Props) {
     const { session } = props;
-    const run = useRun(session.id, session.tail);
+    const run = useRun(session.id, Math.max(session.tail, props.live.tail));
     const scroller = useRef<HTMLDivElement>(null);
     const [cursor, setCursor] = useState<number | undefined>(undefined);
     const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
     const [threads, setThreads] = useState<ReadonlySet<string>>(new Set());
     const [problem, setProblem] = useState<Refusal | undefined>(undefined);
-    const [live, setLive] = useState<LiveState>("waiting");
+    const live = props.live.state;
     const [gone, setGone] = useState<number | undefined>(undefined);
     const [said, say] = useState("");
     const [seen, setSeen] = useState(session.tail);
@@ -165,22 +167,7 @@ export function Conversation(props: Props) {
     }, [run, firstKey, list.length, firstDrawn, lastDrawn, run.from, run.to, Math.round((virtual.scrollOffset ?? 0) / 50)]);
 
     // The tail of a session that is being written.
-    useEffect(() => {
-        let stop = () => {};
-        const start = setTimeout(() => {
-            stop = follow(session.id, run.tail, {
-                grew: (tail) => {
-                    props.onTail(tail);
-                    run.grew(tail).catch(() => undefined);
-                },
-                state: setLive,
-            });
-        }, 50);
-        return () => {
-            clearTimeout(start);
-            stop();
-        };
-    }, [run]);
+    useEffect(() => void run.grew(props.live.tail).catch(() => undefined), [run, props.live.tail]);
     const atEnd = run.atEnd && !run.isEmpty && virtual.isAtEnd(80);
     useFollowing(scroller, following, run.atEnd && !run.isEmpty && target.current === undefined);
     useEffect(() => {
@@ -315,12 +302,13 @@ export function Conversation(props: Props) {
                                 item={item}
                                 session={session}
                                 words={run.words(item.row.position)}
+                                marks={props.marks.get(item.row.id)}
                                 isOpen={opened.has(item.row.position)}
                                 dropped={item.row.dropped ?? dropped(item.row.position)}
                                 tail={run.tail}
                             />
                         ) : (
-                            <Folded key={item.key} {...shared} item={item} session={session.id} />
+                            <Folded key={item.key} {...shared} item={item} session={session.id} task={props.tasks.get(item.thread)} />
                         );
                     })}
                 </div>

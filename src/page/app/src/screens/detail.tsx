@@ -2,7 +2,7 @@
 // and what a person may do there.
 import { useEffect, useState } from "preact/hooks";
 import { path, post, type Refusal } from "../api";
-import { changes, command, isFailed, json, members, plain, record, text } from "../body";
+import { changes, command, isFailed, isPatch, json, members, plain, record, text } from "../body";
 import { bytes, moment, plural, took } from "../format";
 import { Ask, Box, Content, Diff, Empty, Loading, Position, Problem } from "../parts";
 import { link } from "../route";
@@ -16,7 +16,7 @@ const READ_MAX = 1024 * 1024;
 
 interface Where { session: string; workspace?: string | null | undefined }
 
-export function Detail({ session, workspace, row }: Where & { row: Row }) {
+export function Detail({ session, workspace, row, marks }: Where & { row: Row; marks: string[] }) {
     const [all, readAll] = useState(row.bytes <= READ_MAX);
     if (!all) {
         return (
@@ -25,10 +25,10 @@ export function Detail({ session, workspace, row }: Where & { row: Row }) {
             </div>
         );
     }
-    return <Read session={session} workspace={workspace} row={row} />;
+    return <Read session={session} workspace={workspace} row={row} marks={marks} />;
 }
 
-function Read({ session, workspace, row }: Where & { row: Row }) {
+function Read({ session, workspace, row, marks }: Where & { row: Row; marks: string[] }) {
     const [stored, showStored] = useState(false);
     const read = useAnswer((signal) => event(session, row.position, signal), [session, row.position]);
     const answer = useAnswer(
@@ -40,7 +40,7 @@ function Read({ session, workspace, row }: Where & { row: Row }) {
     return (
         <div class="detail">
             {row.kind === "call" ? <Call workspace={workspace} row={row} call={read.value} answer={answer.value} error={answer.error} /> : <Said session={session} event={read.value} row={row} />}
-            <Foot session={session} row={row} event={read.value} stored={stored} toggle={() => showStored(!stored)} />
+            <Foot session={session} row={row} event={read.value} marks={marks} stored={stored} toggle={() => showStored(!stored)} />
             {stored && <Box label={`Event ${row.position} as stored`} content={json(read.value)} />}
             {stored && answer.value !== undefined && <Box label={`Event ${answer.value.position} as stored`} content={json(answer.value)} />}
         </div>
@@ -56,7 +56,8 @@ function absolute(file: string, cwd: unknown, workspace: string | null | undefin
 function Call({ workspace, row, call, answer, error }: Pick<Where, "workspace"> & { row: Row; call: Event; answer: Event | undefined; error: Refusal | undefined }) {
     const input = call["input"];
     const changed = changes(input);
-    const run = command(input);
+    const runs = command(input);
+    const run = runs !== undefined && changed.length > 0 && isPatch(runs) ? undefined : runs;
     const failed = isFailed(answer);
     const said = answer === undefined ? "" : plain(answer["content"]);
     const rest = record(input);
@@ -124,6 +125,7 @@ function Said({ session, event: said, row }: { session: string; event: Event; ro
         );
     }
     if (row.kind === "injected" && long !== undefined) return <Box label="The model was given" content={long} />;
+    if (row.type === "event.marked" && typeof said["position"] === "number") return <p>It marks <Position session={session} at={said["position"]} /> as <Line text={text(said["mark"]) ?? ""} />.{said["note"] != null && <> <Line text={String(said["note"])} /></>}</p>;
     if (row.kind === "memory" && long !== undefined) return <Content of={long} form="prose" />;
     return <Rest event={said} />;
 }
@@ -133,13 +135,17 @@ function Rest({ event: said }: { event: Event }) {
     return Object.keys(rest).length === 0 ? <p class="quiet">It has no body.</p> : <Box label="Body" content={json(rest)} />;
 }
 
-function Foot({ session, row, event: read, stored, toggle }: { session: string; row: Row; event: Event; stored: boolean; toggle: () => void }) {
-    const [marked, mark] = useState("");
+function Foot({ session, row, event: read, marks, stored, toggle }: { session: string; row: Row; event: Event; marks: string[]; stored: boolean; toggle: () => void }) {
+    // What was marked here, until the session's own marks say so; and why one was not.
+    const [marked, mark] = useState<string[]>([]);
+    const [problem, fail] = useState("");
     const setMark = (name: string) =>
         post(path`/v1/sessions/${session}/events/${read.id}/mark`, { mark: name }).then(
-            () => mark(`Marked as ${name}.`),
-            (error: Error) => mark(`Not marked: ${error.message}`),
+            () => mark((now) => [...now, name]),
+            (error: Error) => fail(`Not marked: ${error.message}`),
         );
+    // A call and its result are one row.
+    const after = Math.max(row.position, row.result ?? 0) + 1;
     return (
         <footer>
             <p class="quiet">
@@ -149,15 +155,18 @@ function Foot({ session, row, event: read, stored, toggle }: { session: string; 
                 {row.dropped !== undefined && <>, out of the model's context since <Position session={session} at={row.dropped} /></>}
             </p>
             <p class="actions">
-                <a href={link(["s", session, "told", row.position + 1])}>What the model saw here</a>
+                <a href={link(["s", session, "told", after])}>What the model saw here</a>
                 <button type="button" aria-expanded={stored} onClick={toggle}>As stored</button>
-                {marked !== "" ? <span role="status">{marked}</span> : (["important", "wrong", "done"] as const).map((name) => <button type="button" onClick={() => void setMark(name)}>Mark {name}</button>)}
+                {["important", "wrong", "done"].map((name) => marks.includes(name) || marked.includes(name)
+                    ? <span role="status">Marked {name}.</span>
+                    : <button type="button" onClick={() => void setMark(name)}>Mark {name}</button>)}
+                {problem !== "" && <span role="status">{problem}</span>}
                 <Ask label="Fork after this" field="Title of the fork" done="Forked: open it" act={async (title) => {
-                    const made = await post<{ id: string }>(path`/v1/sessions/${session}/fork`, { at: row.position + 1, ...(title === "" ? {} : { title }) });
+                    const made = await post<{ id: string }>(path`/v1/sessions/${session}/fork`, { at: after, ...(title === "" ? {} : { title }) });
                     return link(["s", made.id]);
                 }} />
                 <Ask label="Checkpoint after this" field="Label" done="Checkpoint made." act={async (label) => {
-                    await post(path`/v1/sessions/${session}/checkpoints`, { at: row.position + 1, ...(label === "" ? {} : { label }) });
+                    await post(path`/v1/sessions/${session}/checkpoints`, { at: after, ...(label === "" ? {} : { label }) });
                 }} />
             </p>
         </footer>

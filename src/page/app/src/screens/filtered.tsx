@@ -5,9 +5,10 @@ import { Refusal } from "../api";
 import { count, plural } from "../format";
 import { Empty, Loading, Problem } from "../parts";
 import { link, settle } from "../route";
-import { scan } from "../rows";
-import type { Row, Session } from "../types";
-import { useKeys } from "../use";
+import { type Marks, readRow, scan } from "../rows";
+import { Line } from "../text";
+import type { Row, Session, Thread } from "../types";
+import { useAnswer, useKeys } from "../use";
 import { items } from "./items";
 import { RowItem } from "./row";
 
@@ -15,9 +16,15 @@ const STEP = 100;
 /** Rows in the document; earlier ones are dropped. */
 const MOST = 200;
 
+/** Rows are not moved: the list is short. */
+const STILL = { transform: "none" };
+
 interface Found { rows: Row[]; next: number; tail: number; complete: boolean; left: number }
 
-export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeeping }: { session: Session; q: string; thread: string | undefined; at: number | undefined; bookkeeping: boolean; toggleBookkeeping: () => void }) {
+/** Positions within which the result of a call is paired with it. */
+const PAIR_REACH = 500;
+
+export function Filtered({ session, q, thread, task, marks, stamp, at, bookkeeping, toggleBookkeeping }: { session: Session; q: string; thread: string | undefined; task: Thread | undefined; marks: Marks; stamp: number; at: number | undefined; bookkeeping: boolean; toggleBookkeeping: () => void }) {
     const [found, set] = useState<Found | undefined>(undefined);
     const [problem, fail] = useState<Refusal | undefined>(undefined);
     const [busy, setBusy] = useState(false);
@@ -28,7 +35,9 @@ export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeepin
         setBusy(true);
         try {
             const part = await scan(session.id, filter, before?.next ?? 0, STEP);
-            const rows = [...(before?.rows ?? []), ...part.rows];
+            // A call that had no result may have one by now.
+            const known = before?.rows.map((row) => (row.kind === "call" && row.result === undefined && part.tail - row.position <= PAIR_REACH ? readRow(session.id, row.position).then((now) => now ?? row) : row));
+            const rows = [...(await Promise.all(known ?? [])), ...part.rows];
             const cut = Math.max(0, rows.length - MOST);
             set({ rows: rows.slice(cut), next: part.next, tail: part.tail, complete: part.complete, left: (before?.left ?? 0) + cut });
         } catch (error) {
@@ -42,6 +51,12 @@ export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeepin
         fail(undefined);
         void more(undefined);
     }, [session.id, q, thread]);
+    useEffect(() => {
+        if (found?.complete === true && !busy) void more(found);
+    }, [stamp]);
+    // The call that started the subagent has its task and its answer.
+    const call = useAnswer(async (signal) => (task?.call === undefined ? undefined : readRow(session.id, task.call, signal)), [session.id, task?.call], 0, stamp).value;
+    const [hidden, hide] = useState(false);
     const list = items(found?.rows ?? [], { bookkeeping: bookkeeping || q !== "", open: new Set(), flat: true });
     const toggle = (position: number) => {
         move(position);
@@ -75,14 +90,16 @@ export function Filtered({ session, q, thread, at, bookkeeping, toggleBookkeepin
     if (found === undefined) return <Loading what="rows" />;
     return (
         <section class="filtered" aria-label="Rows that were found" aria-busy={busy}>
+            {thread !== undefined && <p class="note">Only the subagent <b><Line text={task?.description ?? thread} /></b>. <a href={link(["s", session.id])}>Show the whole session</a></p>}
+            {call !== undefined && <RowItem data-index={0} ref={null} style={STILL} item={{ key: call.position, at: call.at, row: call, newDay: false, depth: 0 }} session={session} words={undefined} marks={marks.get(call.id)} isCurrent={false} isOpen={!hidden} dropped={call.dropped} tail={found.tail} toggle={() => hide(!hidden)} />}
             <p class="quiet" role="status">
-                {plural(found.left + found.rows.length, "row")} in {count(found.next)} of {plural(found.tail, "event")}
+                {plural(found.left + list.length, "row")}{!found.complete && ` in the first ${count(found.next)} of ${plural(found.tail, "event")}`}
                 {found.left > 0 && <>; the first {count(found.left)} are not shown any more</>}
             </p>
             {list.map((item) =>
                 "row" in item ? (
                     <div class="found-row" key={item.key}>
-                        <RowItem data-index={0} ref={null} style={{ transform: "none" }} item={item} session={session} words={undefined} isCurrent={cursor === item.key} isOpen={opened.has(item.row.position)} dropped={item.row.dropped} tail={found.tail} toggle={() => toggle(item.row.position)} />
+                        <RowItem data-index={0} ref={null} style={STILL} item={item} session={session} words={undefined} marks={marks.get(item.row.id)} isCurrent={cursor === item.key} isOpen={opened.has(item.row.position)} dropped={item.row.dropped} tail={found.tail} toggle={() => toggle(item.row.position)} />
                         <a class="position" href={link(["s", session.id, "e", item.row.position])}>in place</a>
                     </div>
                 ) : null,

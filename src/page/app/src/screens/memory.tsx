@@ -7,7 +7,7 @@ import { Ask, Do, Empty, Loading, Position, Problem } from "../parts";
 import { link, type Route } from "../route";
 import { Line, Long } from "../text";
 import type { Entity, EntityList, MemoryItem, MemoryList, SessionList } from "../types";
-import { useAnswer, useTitle } from "../use";
+import { useAnswer, useInterval, useTitle, useWritten } from "../use";
 import { FilesBySession } from "./plots";
 
 const KINDS: [string, string, string][] = [
@@ -17,6 +17,9 @@ const KINDS: [string, string, string][] = [
     ["working", "Work in hand", "Nothing is in hand."],
 ];
 
+/** How often it is looked for what was kept or written meanwhile. */
+const LOOK_MS = 5000;
+
 export function Memory({ route }: { route: Route }) {
     const workspace = route.parts[1];
     return workspace === undefined ? <Workspaces /> : <Of key={workspace} workspace={workspace} route={route} />;
@@ -24,7 +27,7 @@ export function Memory({ route }: { route: Route }) {
 
 function Workspaces() {
     useTitle("Memory");
-    const list = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 1000, sort: "updated", order: "desc" }, signal), []);
+    const list = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 1000, sort: "updated", order: "desc" }, signal), [], 0, useWritten(LOOK_MS));
     const counts = new Map<string, number>();
     for (const session of list.value?.data ?? []) if (session.workspace != null) counts.set(session.workspace, (counts.get(session.workspace) ?? 0) + 1);
     return (
@@ -45,10 +48,12 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
     const ended = route.query.get("ended") === "1";
     const base = path`/v1/workspaces/${workspace}`;
     const items = useAnswer((signal) => get<MemoryList>(`${base}/memory`, { limit: 200, include_ended: ended ? true : undefined }, signal), [workspace, ended]);
-    const add = (kind: string) => async (text: string) => {
-        await post(`${base}/memory`, { kind, text });
-        items.again();
-    };
+    useInterval(items.again, LOOK_MS);
+    // An item that came or went changes what else is shown, as does work.
+    const written = useWritten(LOOK_MS);
+    const held = items.value?.data.map((item) => [item.memory_id, item.forgotten_at, item.superseded_by, item.ended_at].join());
+    const since = written === undefined || held === undefined ? undefined : `${written} ${held.join(" ")}`;
+    const add = (kind: string) => (text: string) => post(`${base}/memory`, { kind, text }).then(items.again);
     return (
         <main class="page">
             <h1>Memory of <Line text={place(workspace)} /></h1>
@@ -68,20 +73,20 @@ function Of({ workspace, route }: { workspace: string; route: Route }) {
                 );
             })}
             {(items.value?.left_out ?? 0) > 0 && <p class="quiet">{plural(items.value?.left_out ?? 0, "item")} more are found by search.</p>}
-            <Start workspace={workspace} />
-            <FilesBySession workspace={workspace} />
-            <Graph workspace={workspace} />
+            <Start workspace={workspace} since={since} />
+            <FilesBySession workspace={workspace} since={since} />
+            <Graph workspace={workspace} since={since} />
         </main>
     );
 }
 
 /** The text that a session gets that begins in the workspace now; without a session nothing is written. */
-function Start({ workspace }: { workspace: string }) {
-    const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace]);
+function Start({ workspace, since }: { workspace: string; since: string | undefined }) {
+    const start = useAnswer(() => post<{ text: string; tokens: number }>(path`/v1/workspaces/${workspace}/start`, {}), [workspace], 0, since);
     if (start.error !== undefined) return start.error.status === 403 ? null : <Problem error={start.error} what="What a new session is given cannot be shown." again={start.again} />;
     if (start.value === undefined || start.value.text === "") return null;
     return (
-        <section>
+        <section class="start">
             <h2>What a session that begins here is given <small>{plural(start.value.tokens, "token")}</small></h2>
             <Long text={start.value.text} form="box" piece={4000} />
         </section>
@@ -92,7 +97,7 @@ function Item({ item, again }: { item: MemoryItem; again: () => void }) {
     const over = item.forgotten_at != null ? "forgotten" : item.superseded_by != null ? "superseded" : item.ended_at != null ? "ended" : undefined;
     const forget = async () => {
         await send(path`/v1/sessions/${item.session}/memory/${item.memory_id}`, { method: "DELETE" });
-        setTimeout(again, 800);
+        again();
     };
     return (
         <li class={over === undefined ? undefined : "is-over"}>
@@ -111,12 +116,14 @@ function Item({ item, again }: { item: MemoryItem; again: () => void }) {
 const TYPES = ["", "file", "symbol", "command", "error", "url", "package", "person"];
 const STEP = 40;
 
-function Graph({ workspace }: { workspace: string }) {
+function Graph({ workspace, since }: { workspace: string; since: string | undefined }) {
     const [type, choose] = useState("");
     const [offset, move] = useState(0);
     const found = useAnswer(
         () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { ...(type === "" ? {} : { types: [type] }), include_sessions: true, limit: STEP, offset, wait_ms: 2000 }),
         [workspace, type, offset],
+        0,
+        since,
     );
     return (
         <section>

@@ -13,15 +13,15 @@ import { type Answer, useAnswer } from "../use";
 
 const MARKS: Record<string, string> = { compaction: "compaction", checkpoint: "checkpoint", clear: "cleared", fork: "fork", gap: "lost", injected: "brief" };
 
-export function Plots({ session, usage }: { session: Session; usage: Answer<Usage> }) {
-    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 600 }, signal), [session.id]);
+export function Plots({ session, usage, stamp }: { session: Session; usage: Answer<Usage>; stamp: number }) {
+    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 600 }, signal), [session.id], 0, stamp);
     return (
         <div class="page-part">
             {strip.error !== undefined && <Problem error={strip.error} what="The session cannot be drawn." again={strip.again} />}
             {strip.value === undefined && strip.error === undefined && <Loading what="the plots" />}
             {strip.value !== undefined && <Drawn session={session} strip={strip.value} />}
             {usage.value !== undefined && <Spent usage={usage.value} />}
-            {session.workspace != null ? <FilesBySession workspace={session.workspace} /> : <section><h2>Files of the workspace</h2><Empty>This session names no workspace, so it shares no files with others.</Empty></section>}
+            {session.workspace != null ? <FilesBySession workspace={session.workspace} since={stamp} /> : <section><h2>Files of the workspace</h2><Empty>This session names no workspace, so it shares no files with others.</Empty></section>}
         </div>
     );
 }
@@ -95,7 +95,8 @@ function Drawn({ session, strip }: { session: Session; strip: Strip }) {
     }, [strip]);
     const hasTokens = buckets.some((one) => one.tokens !== undefined);
     const hasOutput = buckets.some((one) => (one.output_tokens ?? 0) > 0);
-    const isShort = Date.parse(session.updated_at) - Date.parse(session.created_at) < 900_000;
+    const times = buckets.flatMap((one) => (one.at === undefined ? [] : [Date.parse(one.at)]));
+    const isShort = (times.at(-1) ?? 0) - (times[0] ?? 0) < 900_000;
     const at = (position: number) => {
         // Bookkeeping that was imported has no time of its own: the nearest work before it says more.
         let index = Math.min(buckets.length - 1, Math.max(0, Math.floor((position - strip.from) / strip.width)));
@@ -220,10 +221,12 @@ function Spent({ usage }: { usage: Usage }) {
 }
 
 /** Which sessions of a workspace touched which files. */
-export function FilesBySession({ workspace }: { workspace: string }) {
+export function FilesBySession({ workspace, since }: { workspace: string; since: unknown }) {
     const files = useAnswer(
         () => post<EntityList>(path`/v1/workspaces/${workspace}/entities/query`, { types: ["file"], include_sessions: true, limit: 25, wait_ms: 2000 }),
         [workspace],
+        0,
+        since,
     );
     const entities = files.value?.entities ?? [];
     const sessions = [...new Map(entities.flatMap((file) => file.named_in ?? []).sort((a, b) => (a.last_at < b.last_at ? -1 : 1)).map((one) => [one.session, one])).keys()].slice(-16);
@@ -240,7 +243,7 @@ export function FilesBySession({ workspace }: { workspace: string }) {
                         <tbody>
                             {entities.map((file) => (
                                 <tr>
-                                    <th scope="row"><a class="mono" href={link(["why"], { path: file.id.startsWith("/") ? file.id : `${workspace.replace(/\/$/, "")}/${file.id}`, workspace })} title={file.id}><Line text={place(file.id)} /></a></th>
+                                    <th scope="row"><a class="mono" href={link(["why"], { path: file.id, workspace })} title={file.id}><Line text={place(file.id)} /></a></th>
                                     {sessions.map((session) => {
                                         const named = file.named_in?.find((one) => one.session === session);
                                         return <td>{named !== undefined && <a class="cell" href={link(["s", session], { q: place(file.id).split("/").pop() })} title={`${file.id}: ${plural(named.count, "time")}`}><svg viewBox="0 0 16 16" aria-hidden="true"><circle cx="8" cy="8" r={2 + 5.5 * Math.sqrt(named.count / most)} /></svg><span class="aloud">{named.count}</span></a>}</td>;

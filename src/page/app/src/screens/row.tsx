@@ -5,8 +5,8 @@ import { day, plural, short, time, took } from "../format";
 import { link } from "../route";
 import { Line, Long } from "../text";
 import { pieces } from "../body";
-import { Content } from "../parts";
-import type { Event, Row, Session } from "../types";
+import { Content, Continued, Position } from "../parts";
+import type { Event, Row, Session, Thread } from "../types";
 import { Detail } from "./detail";
 import type { Fold, OneRow } from "./items";
 
@@ -28,9 +28,13 @@ const NAMES: Record<string, string> = {
     injected: "given", compaction: "compaction", checkpoint: "checkpoint", memory: "memory", change: "changed", status: "status", thinking: "thinking", result: "result",
 };
 
-export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
-    const { item, session, isOpen, isCurrent, dropped } = props;
+/** Types whose rows lead elsewhere by a link of their own. */
+const LEADS = new Map([["session.restored", "restored"], ["event.marked", "mark"]]);
+
+export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; marks?: string[] | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
+    const { item, session, isOpen, isCurrent, dropped, marks = [] } = props;
     const { row } = item;
+    const marked = row.type === "event.marked" ? /^Marked @(\d+) /.exec(row.line)?.[1] : undefined;
     const isWords = row.kind === "user" || row.kind === "agent";
     const classes = ["row", `is-${row.kind}`, isCurrent ? "is-current" : "", dropped !== undefined ? "is-dropped" : "", row.failed === true ? "is-failed" : "", item.depth === 1 ? "is-inner" : "", row.bookkeeping === true ? "is-bookkeeping" : "", isOpen ? "is-open" : ""];
     return (
@@ -45,13 +49,19 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
             aria-label={`${row.kind} at ${row.position}`}
         >
             {item.newDay && <p class="day">{day(item.at)}</p>}
-            {isWords ? <Words row={row} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : <Head row={row} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />}
-            {isOpen && <Detail session={session.id} workspace={session.workspace} row={row} />}
+            {isWords ? <Words row={row} marks={marks} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : (
+                <div class={LEADS.has(row.type) ? "fold leads" : undefined}>
+                    <Head row={row} marks={marks} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />
+                    {row.type === "session.restored" && <span><Continued session={session.id} at={row.position} /></span>}
+                    {marked !== undefined && <Position session={session.id} at={Number(marked)} />}
+                </div>
+            )}
+            {isOpen && <Detail session={session.id} workspace={session.workspace} row={row} marks={marks} />}
         </article>
     );
 }
 
-function Words({ row, words, isOpen, toggle }: { row: Row; words: Event | undefined; isOpen: boolean; toggle: () => void }) {
+function Words({ row, marks, words, isOpen, toggle }: { row: Row; marks: string[]; words: Event | undefined; isOpen: boolean; toggle: () => void }) {
     const [all, showAll] = useState(false);
     const parts = pieces(words?.["content"]);
     const text = parts.map((part) => ("text" in part ? part.text : "")).join("\n");
@@ -60,7 +70,7 @@ function Words({ row, words, isOpen, toggle }: { row: Row; words: Event | undefi
     return (
         <>
             <button type="button" class="row-line words-line" aria-expanded={isOpen} onClick={toggle}>
-                <span class={row.kind === "user" ? "who" : "who aloud"}>{row.kind === "user" ? "You" : "Agent"}</span> <Meta row={row} />
+                <span class={row.kind === "user" ? "who" : "who aloud"}>{row.kind === "user" ? "You" : "Agent"}</span> <Marked marks={marks} /><Meta row={row} />
             </button>
             {!isOpen && (
                 <div class="words">
@@ -84,6 +94,8 @@ function shortened(text: string): string {
     return `${lines.length > WORDS_MAX ? lines.slice(0, WORDS_MAX) : lines}…`;
 }
 
+const Marked = ({ marks }: { marks: string[] }) => <>{marks.map((mark) => <><span class={`state mark-${mark}`}><Line text={mark} /></span>{" "}</>)}</>;
+
 function Meta({ row }: { row: Row }) {
     return (
         <span class="meta">
@@ -92,14 +104,15 @@ function Meta({ row }: { row: Row }) {
     );
 }
 
-function Head({ row, isOpen, toggle, dropped }: { row: Row; isOpen: boolean; toggle: () => void; dropped: number | undefined }) {
+function Head({ row, marks, isOpen, toggle, dropped }: { row: Row; marks: string[]; isOpen: boolean; toggle: () => void; dropped: number | undefined }) {
     const name = NAMES[row.kind];
     const isCall = row.kind === "call";
     return (
         <button type="button" class="row-line" aria-expanded={isOpen} onClick={toggle}>
-            {isCall ? <Tool row={row} /> : <span class="kind">{row.kind === "status" || name === undefined ? row.type.replace(/^session\.|^span\./, "") : name}</span>}{" "}
-            <span class="line"><Line text={isCall ? afterTool(row) : row.line} /></span>{" "}
+            {isCall ? <Tool row={row} /> : <span class="kind">{LEADS.get(row.type) ?? (row.kind === "status" || name === undefined ? row.type.replace(/^session\.|^span\./, "") : name)}</span>}{" "}
+            <span class="line">{row.type !== "session.restored" && <Line text={isCall ? afterTool(row) : row.line} />}</span>{" "}
             <span class="result">
+                <Marked marks={marks} />
                 {row.added !== undefined && row.added > 0 && <span class="added">+{row.added}</span>}{" "}
                 {row.removed !== undefined && row.removed > 0 && <span class="removed">-{row.removed}</span>}{" "}
                 {row.outcome !== undefined ? <span class={row.failed === true ? "outcome failed" : "outcome"}><Line text={row.outcome} /></span> : row.failed === true && <span class="outcome failed">failed</span>}{" "}
@@ -124,14 +137,14 @@ function afterTool(row: Row): string {
     return row.tool !== undefined && row.line.startsWith(`${row.tool} `) ? row.line.slice(row.tool.length + 1) : row.line === row.tool ? "" : row.line;
 }
 
-export function Folded(props: Shared & { item: Fold; session: string }) {
+export function Folded(props: Shared & { item: Fold; session: string; task: Thread | undefined }) {
     const { item } = props;
     return (
         <article class={`row is-fold ${props.isCurrent ? "is-current" : ""}`} ref={props.ref} data-index={props["data-index"]} style={props.style}>
             {item.newDay && <p class="day">{day(item.at)}</p>}
             <p class="fold">
                 <button type="button" class="fold-line" aria-expanded={item.open} onClick={props.toggle}>
-                    <span class="tool">{item.open ? "\u25be" : "\u25b8"} Subagent</span> <span class="line"><Line text={item.thread} /></span>{" "}
+                    <span class="tool">{item.open ? "\u25be" : "\u25b8"} Subagent</span> <span class="line"><Line text={props.task?.description ?? item.thread} /></span>{" "}
                     <span class="result">{plural(item.calls, "call")}{item.failed > 0 && <>, <span class="outcome failed">{item.failed} failed</span></>}</span>
                 </button>{" "}
                 <a href={link(["s", props.session, "thread", item.thread])}>alone</a>

@@ -7,10 +7,13 @@ import { Empty, Loading, Problem, Session as SessionLink } from "../parts";
 import { go, link, type Route, settle } from "../route";
 import { Line, Marked } from "../text";
 import type { Doubt, Found, Hit } from "../types";
-import { useAnswer, useKeys, useTitle } from "../use";
+import { useAnswer, useKeys, useTitle, useWritten } from "../use";
 
 const KINDS = ["instruction", "answer", "call", "result", "step", "source", "gap"];
 const TYPES: Record<string, string> = { "user.message": "you", "agent.message": "agent", "agent.tool_use": "call", "agent.tool_result": "result", "memory.item": "memory", "agent.thread_message_sent": "to a subagent", "agent.thread_message_received": "subagent" };
+
+/** How often it is looked whether there is more. */
+const LOOK_MS = 5000;
 
 export function Search({ route }: { route: Route }) {
     const q = route.query.get("q") ?? "";
@@ -34,10 +37,13 @@ export function Search({ route }: { route: Route }) {
         return () => clearTimeout(timer);
     }, [typed]);
     useEffect(() => input.current?.focus(), []);
-    const found = useAnswer(
-        async (signal) => (asked === "" ? undefined : get<Found>("/v1/search", { q: asked, limit: 30, around: 1, "kinds[]": kind === "" ? undefined : [kind], workspace, include_archived: true, wait_ms: 500 }, signal)),
-        [asked, kind, workspace],
-    );
+    const search = async (signal: AbortSignal) => (asked === "" ? undefined : get<Found>("/v1/search", { q: asked, limit: 30, around: 1, "kinds[]": kind === "" ? undefined : [kind], workspace, include_archived: true, wait_ms: 500 }, signal));
+    const found = useAnswer(search, [asked, kind, workspace]);
+    // What a person reads stays; what was recorded since is counted.
+    const written = useWritten(LOOK_MS);
+    const later = useAnswer(async (signal) => (found.value === undefined ? undefined : search(signal)), [asked, kind, workspace], 0, written);
+    const known = new Set(found.value?.hits.map((hit) => `${hit.session} ${hit.position}`));
+    const since = later.value?.hits.filter((hit) => !known.has(`${hit.session} ${hit.position}`)).length ?? 0;
     const hits = found.value?.hits ?? [];
     const groups = new Map<string, Hit[]>();
     for (const hit of hits) groups.set(hit.session, [...(groups.get(hit.session) ?? []), hit]);
@@ -77,6 +83,7 @@ export function Search({ route }: { route: Route }) {
             {asked !== "" && found.value === undefined && found.error === undefined && <Loading what="hits" />}
             {found.value?.complete.is_complete === false && <p class="note">The index is behind by {plural(found.value.complete.events_behind, "event")} of {plural(found.value.complete.sessions_behind, "session")}: hits may be missing. <button type="button" onClick={found.again}>Search again</button></p>}
             {asked !== "" && found.value !== undefined && hits.length === 0 && <Empty>Nothing recorded has these words. Fewer or other words may find it.</Empty>}
+            {since > 0 && <p class="note" role="status">There is more since: {plural(since, "other hit")}. <button type="button" onClick={found.again}>Search again</button></p>}
             <p class="aloud" role="status">{found.value !== undefined && plural(hits.length, "hit")}</p>
             {[...groups].map(([session, of]) => (
                 <section class="group" key={session}>

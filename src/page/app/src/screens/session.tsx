@@ -2,13 +2,14 @@
 // outline of the person's messages.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path, post, type Refusal } from "../api";
-import { bytes, count, day, moment, plural, short, time, took } from "../format";
+import { bytes, count, day, moment, plural, short, time, title, took } from "../format";
+import { useTail } from "../live";
 import { Ask, Do, Empty, Files, Loading, Problem } from "../parts";
 import { link, type Route } from "../route";
-import { readEarly, scan } from "../rows";
-import { Line } from "../text";
-import type { Checkpoint, Compaction, Lineage, Overview, Row, Session, Thread, Usage } from "../types";
-import { type Answer, useAnswer, useTitle } from "../use";
+import { readEarly, readMarks, scan } from "../rows";
+import { flat, Line } from "../text";
+import type { Checkpoint, Compaction, Lineage, Overview, Row, Rows, Session, SessionList, Thread, Usage } from "../types";
+import { type Answer, useAnswer, useInterval, useTitle } from "../use";
 import { Conversation } from "./conversation";
 import { Filtered } from "./filtered";
 import { Plots } from "./plots";
@@ -35,9 +36,10 @@ export function SessionScreen({ route }: { route: Route }) {
         if (Number.isInteger(at) && at >= 0 && !route.query.has("q")) readEarly(id, at);
     }
     const session = useAnswer((signal) => get<Session>(path`/v1/sessions/${id}`, {}, signal), [id]);
-    useTitle(session.value?.title ?? id);
-    if (session.error !== undefined) return <main class="page"><h1 class="id"><Line text={id} /></h1><Gone id={id} error={session.error} again={session.again} /></main>;
-    if (session.value === undefined) return <main class="page"><Loading what="the session" /></main>;
+    useTitle(id);
+    // A server that is away for a while takes nothing off the screen.
+    if (session.error !== undefined && (session.value === undefined || session.error.status !== 0)) return <main class="page"><h1 class="id"><Line text={id} /></h1><Gone id={id} error={session.error} again={session.again} /></main>;
+    if (session.value?.id !== id) return <main class="page"><Loading what="the session" /></main>;
     return <Opened key={id} session={session.value} answer={session} view={view} route={route} />;
 }
 
@@ -51,11 +53,27 @@ function Gone({ id, error, again }: { id: string; error: Refusal; again: () => v
 }
 
 function Opened({ session, answer, view, route }: { session: Session; answer: Answer<Session>; view: string; route: Route }) {
-    const [tail, setTail] = useState(session.tail);
+    const live = useTail(session.id, session.tail);
+    const { stamp } = live;
+    const tail = Math.max(session.tail, live.tail);
     const [bookkeeping, setBookkeeping] = useState(false);
-    const usage = useAnswer((signal) => get<Usage>(path`/v1/sessions/${session.id}/views/usage`, {}, signal), [session.id, Math.floor(tail / 50)], LATER_MS);
-    const overview = useAnswer((signal) => get<Overview>(path`/v1/sessions/${session.id}/views/index`, {}, signal), [session.id], 2 * LATER_MS);
-    const compactions = useAnswer((signal) => get<{ compactions: Compaction[] }>(path`/v1/sessions/${session.id}/views/compactions`, {}, signal), [session.id, Math.floor(tail / 200)], view === "told" ? 0 : LATER_MS);
+    const marked = useRef<Parameters<typeof readMarks>[1]>({ marks: new Map(), next: 0 });
+    const base = path`/v1/sessions/${session.id}`;
+    // All of it is asked for again while the session grows.
+    const asked = useRef(stamp);
+    useEffect(() => {
+        if (asked.current !== stamp) answer.again();
+        asked.current = stamp;
+    }, [stamp]);
+    // A title that was set elsewhere is no event.
+    useInterval(answer.again, 30_000);
+    const usage = useAnswer((signal) => get<Usage>(`${base}/views/usage`, {}, signal), [base], LATER_MS, stamp);
+    const overview = useAnswer((signal) => get<Overview>(`${base}/views/index`, {}, signal), [base], 2 * LATER_MS, stamp);
+    const worked = useAnswer((signal) => workedAt(session.id, tail, signal), [base], 2 * LATER_MS, stamp);
+    const compactions = useAnswer((signal) => get<{ compactions: Compaction[] }>(`${base}/views/compactions`, {}, signal), [base], view === "told" ? 0 : LATER_MS, stamp);
+    const threads = useAnswer((signal) => get<{ threads: Thread[] }>(`${base}/views/threads`, {}, signal), [base], 2 * LATER_MS, stamp).value?.threads ?? [];
+    const marks = useAnswer(async (signal) => (marked.current = await readMarks(session.id, marked.current, signal)).marks, [base], LATER_MS, stamp).value ?? marked.current.marks;
+    useTitle(title(session, overview.value?.goal));
     const q = route.query.get("q") ?? "";
     const part = view === "told" || view === "plots" || view === "compare" ? view : "";
     const place = view === "e" ? Number(route.parts[3]) : view === "thread" && route.parts[4] === "e" ? Number(route.parts[5]) : view === "end" ? "end" : undefined;
@@ -63,8 +81,8 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
     return (
         <main class={part === "" ? "session is-conversation" : "session"}>
             <header class="session-head">
-                <h1><Line text={session.title ?? session.id} /></h1>
-                <Facts session={session} tail={tail} usage={usage.value} />
+                <h1><Line text={title(session, overview.value?.goal)} /></h1>
+                <Facts session={session} tail={tail} usage={usage.value} workedAt={worked.value} />
                 <Files session={session} of={overview.value?.files} />
                 <nav class="tabs" aria-label="Views of the session">
                     {TABS.map(([name, label]) => <a href={link(["s", session.id, ...(name === "" ? [] : [name])])} aria-current={part === name ? "page" : undefined}>{label}</a>)}
@@ -75,12 +93,11 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
             </header>
             {part === "" && (
                 <div class="with-outline">
-                    <Outline session={session} tail={tail} />
+                    <Outline session={session} stamp={stamp} threads={threads} />
                     <div class="main-column">
                         <Find session={session.id} q={q} />
-                        {thread !== undefined && <p class="note">Only the subagent <b class="mono"><Line text={thread} /></b>. <a href={link(["s", session.id])}>Show the whole session</a></p>}
-                        {q !== "" || thread !== undefined ? (
-                            <Filtered session={session} q={q} thread={thread} at={typeof place === "number" ? place : undefined} bookkeeping={bookkeeping} toggleBookkeeping={() => setBookkeeping(!bookkeeping)} />
+                                                {q !== "" || thread !== undefined ? (
+                            <Filtered session={session} q={q} thread={thread} task={threads.find((one) => one.thread === thread)} marks={marks} stamp={stamp} at={typeof place === "number" ? place : undefined} bookkeeping={bookkeeping} toggleBookkeeping={() => setBookkeeping(!bookkeeping)} />
                         ) : (
                             <Conversation
                                 session={session}
@@ -88,25 +105,37 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
                                 open={view === "e"}
                                 bookkeeping={bookkeeping}
                                 compactions={compactions.value?.compactions ?? []}
-                                onTail={setTail}
+                                live={live}
+                                marks={marks}
+                                tasks={new Map(threads.map((one) => [one.thread, one]))}
                                 toggleBookkeeping={() => setBookkeeping(!bookkeeping)}
                             />
                         )}
                     </div>
                 </div>
             )}
-            {part === "told" && <Told session={session} at={route.parts[3]} compactions={compactions.value?.compactions} />}
-            {part === "plots" && <Plots session={session} usage={usage} />}
-            {part === "compare" && <Branches session={session} answer={answer} />}
+            {part === "told" && <Told session={session} at={route.parts[3]} compactions={compactions.value?.compactions} stamp={stamp} />}
+            {part === "plots" && <Plots session={session} usage={usage} stamp={stamp} />}
+            {part === "compare" && <Branches session={session} answer={answer} stamp={stamp} />}
         </main>
     );
 }
 
-function Facts({ session, tail, usage }: { session: Session; tail: number; usage: Usage | undefined }) {
-    const took_ms = Date.parse(session.updated_at) - Date.parse(session.created_at);
+/** Rows from the end among which the last work is looked for. */
+const LAST_ROWS = 60;
+
+/** When the session was last worked in: a mark or a title that was set later is no work. */
+async function workedAt(session: string, tail: number, signal: AbortSignal): Promise<string | undefined> {
+    const { rows } = await get<Rows>(path`/v1/sessions/${session}/views/rows`, { from: Math.max(0, tail - LAST_ROWS), limit: LAST_ROWS }, signal);
+    return rows.findLast((row) => row.bookkeeping !== true && row.type !== "event.marked")?.at;
+}
+
+function Facts({ session, tail, usage, workedAt: at }: { session: Session; tail: number; usage: Usage | undefined; workedAt: string | undefined }) {
+    const took_ms = at === undefined ? 0 : Date.parse(at) - Date.parse(session.created_at);
     const cost = usage?.cost_usd;
     return (
         <p class="facts">
+            <span class="session-id mono" title="The id of the session: a click selects it"><Line text={session.id} /></span>{" "}
             {states(session, false).map((state) => <><span class={`state ${state}`}>{state}</span> </>)}
             {session.workspace != null && <a class="mono" href={link(["memory", session.workspace])} title="Memory and graph of this workspace"><Line text={session.workspace} /></a>}{" "}
             <span title={moment(session.created_at)}>{day(session.created_at)}, {time(session.created_at)}</span>{" "}
@@ -142,7 +171,7 @@ function Find({ session, q }: { session: string; q: string }) {
 
 const OUTLINE_STEP = 120;
 
-function Outline({ session, tail }: { session: Session; tail: number }) {
+function Outline({ session, stamp, threads }: { session: Session; stamp: number; threads: Thread[] }) {
     const [state, set] = useState<{ rows: Row[]; next: number; complete: boolean } | undefined>(undefined);
     const [shown, show] = useState(OUTLINE_STEP);
     const [busy, setBusy] = useState(false);
@@ -160,9 +189,8 @@ function Outline({ session, tail }: { session: Session; tail: number }) {
         return () => clearTimeout(timer);
     }, [session.id]);
     useEffect(() => {
-        if (state?.complete === true && tail > state.next) more(state).catch(() => undefined);
-    }, [tail]);
-    const threads = useAnswer((signal) => get<{ threads: Thread[] }>(path`/v1/sessions/${session.id}/views/threads`, {}, signal), [session.id, Math.floor(tail / 100)], 2 * LATER_MS);
+        if (state?.complete === true && !busy) more(state).catch(() => undefined);
+    }, [stamp]);
     const [isOpen, open] = useState(matchMedia("(min-width: 60rem)").matches);
     return (
         <details class="outline" open={isOpen} onToggle={(event: { currentTarget: HTMLDetailsElement }) => open(event.currentTarget.open)}>
@@ -173,11 +201,11 @@ function Outline({ session, tail }: { session: Session; tail: number }) {
             </ol>
             {state !== undefined && state.rows.length > shown && <button type="button" onClick={() => show(shown + OUTLINE_STEP)}>Show earlier ones</button>}
             {state !== undefined && !state.complete && <button type="button" disabled={busy} onClick={() => void more(state)}>Look further, from {count(state.next)}</button>}
-            {(threads.value?.threads.length ?? 0) > 0 && (
+            {threads.length > 0 && (
                 <>
                     <h2>Subagents</h2>
                     <ul>
-                        {threads.value?.threads.slice(0, 60).map((thread) => (
+                        {threads.slice(0, 60).map((thread) => (
                             <li>
                                 <a href={link(["s", session.id, "thread", thread.thread])}>
                                     <b><Line text={thread.kind ?? "agent"} /></b> <Line text={(thread.description ?? thread.thread).slice(0, 90)} />{" "}
@@ -193,10 +221,11 @@ function Outline({ session, tail }: { session: Session; tail: number }) {
 }
 
 /** The fork tree with checkpoints, and what a person may do with the session. */
-function Branches({ session, answer }: { session: Session; answer: Answer<Session> }) {
+function Branches({ session, answer, stamp }: { session: Session; answer: Answer<Session>; stamp: number }) {
     const base = path`/v1/sessions/${session.id}`;
-    const lineage = useAnswer((signal) => get<Lineage>(`${base}/lineage`, {}, signal), [session.id]);
-    const checkpoints = useAnswer((signal) => get<{ data: Checkpoint[] }>(`${base}/checkpoints`, { limit: 100 }, signal), [session.id]);
+    const lineage = useAnswer((signal) => get<Lineage>(`${base}/lineage`, {}, signal), [session.id], 0, stamp);
+    const checkpoints = useAnswer((signal) => get<{ data: Checkpoint[] }>(`${base}/checkpoints`, { limit: 100 }, signal), [session.id], 0, stamp);
+    const others = useAnswer((signal) => get<SessionList>("/v1/sessions", { limit: 100, sort: "updated", order: "desc", workspace: session.workspace ?? undefined, include_archived: true }, signal), [session.workspace]);
     const change = (to: string, body: unknown) => post(to, body).then(() => answer.again());
     const compare = (event: SubmitEvent) => {
         event.preventDefault();
@@ -219,7 +248,8 @@ function Branches({ session, answer }: { session: Session; answer: Answer<Sessio
                     </ul>
                 )}
                 <form class="find" onSubmit={compare}>
-                    <label>Compare with <input name="other" required placeholder="id of a session" /></label> <button type="submit">Compare</button>
+                    <label>Compare with <input name="other" list="others" required placeholder="a session, or its id" autocomplete="off" /></label> <button type="submit">Compare</button>
+                    <datalist id="others">{others.value?.data.filter((one) => one.id !== session.id).map((one) => <option value={one.id}>{flat(`${one.title ?? one.id}, ${moment(one.updated_at)}`)}</option>)}</datalist>
                 </form>
             </section>
             <section>
@@ -278,7 +308,7 @@ function Tree({ session, lineage, checkpoints }: { session: Session; lineage: Li
                     return (
                         <a href={link(["s", one.id])} aria-label={`Fork at ${one.position}: ${one.title ?? one.id}`}>
                             <path d={`M${x(one.position)} 16V${y - 8}q0 8 8 8H${Math.max(x(one.position) + 14, x(one.tail))}`} />
-                            <text x={Math.max(x(one.position) + 14, x(one.tail)) + 6} y={y + 4}>{(one.title ?? one.id).slice(0, 22)}</text>
+                            <text x={Math.max(x(one.position) + 14, x(one.tail)) + 6} y={y + 4}>{flat(one.title ?? one.id).slice(0, 22)}</text>
                         </a>
                     );
                 })}

@@ -2,7 +2,7 @@
 // which agent, when, how it stands, which files, what it cost. A running one moves by itself.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, path, queue } from "../api";
-import { count, moment, place, plural, short, when } from "../format";
+import { count, moment, place, plural, short, title, when } from "../format";
 import { Empty, Files, Loading, Problem } from "../parts";
 import { go, link, type Route, settle } from "../route";
 import { Line } from "../text";
@@ -33,7 +33,7 @@ export function states(session: Session, isUnfinished: boolean): string[] {
     ];
 }
 
-interface More { strip?: Strip | undefined; files?: string[] | null | undefined }
+interface More { strip?: Strip | undefined; files?: string[] | null | undefined; goal?: string | undefined }
 const known = new Map<string, More>();
 const few = queue(3);
 
@@ -53,7 +53,7 @@ function useMore(session: Session, seen: boolean): More {
             const strip = await get<Strip>(`${base}/views/strip`, { buckets: 48 }).catch(none);
             if (wanted) set({ strip });
             const overview = await get<Overview>(`${base}/views/index`).catch(none);
-            const read = { strip, files: overview?.files };
+            const read = { strip, files: overview?.files, goal: overview?.goal };
             if (known.size > 500) known.clear();
             known.set(key, read);
             if (wanted) set(read);
@@ -83,9 +83,9 @@ function Spark({ strip }: { strip: Strip | undefined }) {
 
 export function Sessions({ route }: { route: Route }) {
     useTitle("");
-    const archived = route.query.get("archived") === "1";
     const filter = route.query.get("filter") ?? "";
     const state = route.query.get("state") ?? "";
+    const archived = route.query.get("archived") === "1" || state === "archived";
     const [pages, setPages] = useState(1);
     const [shown, show] = useState(SHOWN);
     const [cursor, move] = useState(-1);
@@ -100,9 +100,13 @@ export function Sessions({ route }: { route: Route }) {
         }
         return { data, more: page !== undefined };
     }, [archived, pages]);
-    const history = useAnswer((signal) => get<History>("/v1/history", { limit: 100 }, signal), []);
-    const usage = useAnswer((signal) => get<{ rows: UsageRow[] }>("/v1/usage", { by: "session" }, signal), []);
+    // Any session that was written to is the first one.
+    const written = list.value?.data[0]?.updated_at;
+    const history = useAnswer((signal) => get<History>("/v1/history", { limit: 100 }, signal), [], 0, written);
+    const usage = useAnswer((signal) => get<{ rows: UsageRow[] }>("/v1/usage", { by: "session" }, signal), [], 0, written);
     useInterval(list.again, 4000);
+    // A session whose agent died is unfinished without another write.
+    useInterval(history.again, 60_000);
     const unfinished = useMemo(() => new Set(history.value?.unfinished.map((one) => one.id)), [history.value]);
     const costs = useMemo(() => new Map(usage.value?.rows.map((row) => [row.key, row])), [usage.value]);
 
@@ -149,7 +153,7 @@ export function Sessions({ route }: { route: Route }) {
                         {["running", "unfinished", "damaged", "held", "archived"].map((name) => <option value={name}>{name}</option>)}
                     </select>
                 </label>
-                <label class="switch"><input type="checkbox" checked={archived} onChange={() => choose({ archived: !archived })} /> archived too</label>
+                <label class="switch"><input type="checkbox" checked={archived} disabled={state === "archived"} onChange={() => choose({ archived: !archived })} /> archived too</label>
             </form>
             {list.error !== undefined && <Problem error={list.error} what="The sessions cannot be listed." again={list.again} />}
             {list.value === undefined && list.error === undefined && <Loading what="sessions" />}
@@ -203,7 +207,7 @@ function One({ session, isUnfinished, usage, isCurrent }: { session: Session; is
     const failed = more.strip?.buckets.reduce((sum, one) => sum + one.failed, 0) ?? 0;
     return (
         <li ref={item} class={isCurrent ? "is-current" : undefined}>
-            <a class="session-link" href={link(["s", session.id])}><Line text={session.title ?? session.id} /></a>
+            <a class="session-link" href={link(["s", session.id])}><Line text={title(session, more.goal)} /></a>
             <Spark strip={more.strip} />
             <div class="session-facts">
                 {states(session, isUnfinished).map((name) => <><span class={`state ${name}`}>{name}</span> </>)}

@@ -5,17 +5,18 @@ import { bytes, count, moment, plural, span, took } from "../format";
 import { Empty, Loading, Problem, Session as SessionLink } from "../parts";
 import { Line } from "../text";
 import type { Damage, Keys, Owner, RecoveryReport, Retention, Shared, UsageRow, Verified } from "../types";
-import { type Answer, useAnswer, useInterval, useTitle } from "../use";
+import { type Answer, useAnswer, useInterval, useTitle, useWritten } from "../use";
 
 export function Store() {
     useTitle("Store");
+    const written = useWritten(10_000);
     const ready = useAnswer((signal) => get<{ status: string }>("/readyz", {}, signal), []);
     const owner = useAnswer((signal) => get<Owner>("/v1/admin/owner", {}, signal), []);
     const recovery = useAnswer((signal) => get<RecoveryReport>("/v1/admin/recovery-report", {}, signal), []);
     const keys = useAnswer((signal) => get<Keys>("/v1/admin/keys", {}, signal), []);
-    const retention = useAnswer((signal) => get<Retention>("/v1/admin/retention", { limit: 100 }, signal), []);
-    const days = useAnswer((signal) => get<{ rows: UsageRow[] }>("/v1/usage", { by: "day" }, signal), []);
-    const metrics = useAnswer(async (signal) => (await send("/metrics", { signal })).text(), []);
+    const retention = useAnswer((signal) => get<Retention>("/v1/admin/retention", { limit: 100 }, signal), [], 0, written);
+    const days = useAnswer((signal) => get<{ rows: UsageRow[] }>("/v1/usage", { by: "day" }, signal), [], 0, written);
+    const metrics = useAnswer(async (signal) => (await send("/metrics", { signal })).text(), [], 0, written);
     useInterval(() => {
         ready.again();
         if (owner.value?.shared != null) owner.again();

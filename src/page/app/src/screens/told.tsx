@@ -1,10 +1,10 @@
 // What the model was told: every brief, compaction and restore of a session, and the window as the
 // model saw it at any position, with a scrubber over the whole session.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { get, path } from "../api";
 import { json, plain, record, text } from "../body";
 import { count, plural, short, time } from "../format";
-import { Box, Content, Empty, Loading, Position, Problem } from "../parts";
+import { Box, Content, Continued, Empty, Loading, Position, Problem } from "../parts";
 import { link, settle } from "../route";
 import { event, scan } from "../rows";
 import { Line, Long } from "../text";
@@ -22,13 +22,17 @@ const NAMES: Record<string, string> = {
     "context.cleared": "Cleared",
 };
 
-export function Told({ session, at, compactions }: { session: Session; at: string | undefined; compactions: Compaction[] | undefined }) {
+export function Told({ session, at, compactions, stamp }: { session: Session; at: string | undefined; compactions: Compaction[] | undefined; stamp: number }) {
     const asked = at === undefined ? session.tail : Number(at);
     const valid = Number.isInteger(asked) && asked >= 0 && asked <= session.tail;
     const [point, setPoint] = useState(valid ? asked : session.tail);
     const [settled, setSettled] = useState(point);
+    const end = useRef(session.tail);
     useEffect(() => {
-        if (!valid) return;
+        // Who looks at the end stays there while it moves; who looks elsewhere stays, too.
+        const stays = at === undefined && point !== end.current;
+        end.current = session.tail;
+        if (!valid || stays) return;
         setPoint(asked);
         setSettled(asked);
     }, [asked]);
@@ -40,9 +44,9 @@ export function Told({ session, at, compactions }: { session: Session; at: strin
         }, 120);
         return () => clearTimeout(timer);
     }, [point]);
-    const tellings = useAnswer((signal) => scan(session.id, { types: TELLINGS }, 0, 400, signal), [session.id]);
-    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 240 }, signal), [session.id]);
-    const seen = useAnswer((signal) => context(session.id, settled, signal), [session.id, settled]);
+    const tellings = useAnswer((signal) => scan(session.id, { types: TELLINGS }, 0, 400, signal), [session.id], 0, stamp);
+    const strip = useAnswer((signal) => get<Strip>(path`/v1/sessions/${session.id}/views/strip`, { buckets: 240 }, signal), [session.id], 0, stamp);
+    const seen = useAnswer((signal) => context(session.id, settled, signal), [session.id], 0, settled);
     const rows = (tellings.value?.rows ?? []).filter((row) => row.type in NAMES);
     useKeys((key) => {
         if (key === "j" || key === "k") {
@@ -71,7 +75,7 @@ export function Told({ session, at, compactions }: { session: Session; at: strin
                             <a href={link(["s", session.id, "told", row.position + 1])}>
                                 <b>{NAMES[row.type]}</b> <time>{time(row.at)}</time> <span class="number">@{row.position}</span>
                                 <br />
-                                <Line text={row.line.slice(0, 110)} />
+                                {row.type === "session.restored" ? <Continued session={session.id} at={row.position} plain /> : <Line text={row.line.slice(0, 110)} />}
                             </a>
                         </li>
                     ))}
@@ -85,7 +89,7 @@ export function Told({ session, at, compactions }: { session: Session; at: strin
                 <Given session={session.id} row={rows.find((row) => row.position + 1 === settled)} compaction={compactions?.find((one) => one.position + 1 === settled)} />
                 {seen.error !== undefined && <Problem error={seen.error} what="The model's context cannot be shown." again={seen.again} />}
                 {seen.value === undefined && seen.error === undefined && <Loading what="the model's context" />}
-                {seen.value !== undefined && <Seen session={session.id} seen={seen.value} />}
+                {seen.value !== undefined && <div aria-busy={seen.value.at !== settled}><Seen session={session.id} seen={seen.value} /></div>}
             </section>
         </div>
     );
@@ -139,7 +143,7 @@ const MESSAGES = /^(user|agent|system)\.(message|tool_use|mcp_tool_use|custom_to
 
 /** What the model had: the window's messages without those that compactions took out of its context,
     and the briefs that it was given. */
-interface Context { events: Event[]; window: Window; lost: Range[]; usage: Usage }
+interface Context { at: number; events: Event[]; window: Window; lost: Range[]; usage: Usage }
 
 async function context(session: string, at: number, signal: AbortSignal): Promise<Context> {
     const base = path`/v1/sessions/${session}/views`;
@@ -153,7 +157,7 @@ async function context(session: string, at: number, signal: AbortSignal): Promis
     const given = await Promise.all(briefs.rows.filter((row) => has(row.position)).slice(-BRIEFS).map((row) => event(session, row.position, signal)));
     const events = (window.events ?? []).filter((one) => has(one.position) && one["session_thread_id"] === undefined && (MESSAGES.test(one.type) || one.type === "context.compacted"));
     events.push(...given.filter((one) => one !== undefined && text(one["text"]) !== undefined) as Event[]);
-    return { events: events.sort((a, b) => a.position - b.position), window, lost: compactions.lost, usage };
+    return { at, events: events.sort((a, b) => a.position - b.position), window, lost: compactions.lost, usage };
 }
 
 /** Briefs of one context that are shown. */
