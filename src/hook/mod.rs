@@ -217,8 +217,13 @@ impl Hook {
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),
             Err(deliver::Undelivered::Gone(error)) => Ok(Some(rejected_message(&error))),
             Err(deliver::Undelivered::Refused(error)) => {
-                self.spool.store_rejected(delivery).map_err(|error| error.to_string())?;
-                Ok(Some(rejected_message(&error)))
+                let kept = self.spool.put_rejected(delivery.clone(), &error, self.clock.now());
+                kept.map_err(|error| error.to_string())?;
+                let message = rejected_message(&error);
+                Ok(Some(format!(
+                    "{message}; it is in {}/refused: see `sessionlog doctor`",
+                    self.spool
+                )))
             }
         }
     }

@@ -85,6 +85,29 @@ impl ImportError {
             Self::Read(_) => false,
         }
     }
+
+    /// Returns true if another source can be imported although this one failed: the store works.
+    #[must_use]
+    pub fn is_about_source(&self) -> bool {
+        match self {
+            Self::Client(error) => {
+                !matches!(error.obstacle(), RefusalCause::Store | RefusalCause::Caller)
+            }
+            Self::Taken { .. } | Self::Read(_) => true,
+        }
+    }
+
+    /// Describes the error and what makes the session accept the import.
+    fn describe(&self, session: &SessionId) -> String {
+        let Self::Client(ClientError::Refused(refusal)) = self else { return self.to_string() };
+        let is_restorable = refusal.action().is_some_and(|action| action.contains("restore"));
+        let verb = match &*refusal.code {
+            "session_archived" => "unarchive",
+            "session_deleted" | "session_expired" if is_restorable => "restore",
+            _ => return self.to_string(),
+        };
+        format!("{self}; `sessionlog {verb} {session}`, then import the file again")
+    }
 }
 
 /// Maximum left-out lines and conversations, and maximum sessions, that a report lists.
@@ -454,7 +477,7 @@ impl<'a> ImportRun<'a> {
         match sent {
             Ok(()) => Ok(true),
             Err(error) if error.is_about_content() => {
-                let problem = error.to_string();
+                let problem = error.describe(session);
                 self.report.skipped.push(BadLine::new(line, problem, Some(session.clone())));
                 Ok(false)
             }
@@ -584,10 +607,11 @@ impl<'a> ImportRun<'a> {
             Some(single) if !single.refused && single.delivery.has_session() => {
                 self.report.sessions.push(single.delivery.session().clone());
                 single.delivery.record_unknown_types(single.seen.unknown_types());
-                single.delivery.finish().await?;
+                let session = single.delivery.session().clone();
                 let seen = std::mem::take(&mut single.seen);
+                let finished = single.delivery.finish().await;
                 self.add_unknown_counts(&seen);
-                Ok(())
+                self.accept(FIRST_LINE, &session, finished).map(drop)
             }
             _ => Ok(()),
         }
