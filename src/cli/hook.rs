@@ -148,6 +148,11 @@ where
                     Some(place) => lines::NewLines { place, ..lines::NewLines::default() },
                     None => return Ok(tail::TranscriptTail::default()),
                 },
+                tail::TailRequest::Outcome(call) => {
+                    let outcome = lines::find_outcome(&mut file, call)?;
+                    let outcome = outcome.map(|outcome| (outcome.failed, outcome.exit_code));
+                    return Ok(tail::TranscriptTail { outcome, ..tail::TranscriptTail::default() });
+                }
                 tail::TailRequest::End => lines::NewLines {
                     place: lines::find_end(&mut file)?,
                     ..lines::NewLines::default()
@@ -168,7 +173,7 @@ where
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
             tail::remove_excluded(&mut events, &withholds);
-            Ok(tail::TranscriptTail { place, branch, events, prompts })
+            Ok(tail::TranscriptTail { place, branch, events, prompts, outcome: None })
         })))
     })
 }

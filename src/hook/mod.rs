@@ -116,6 +116,7 @@ impl Hook {
         if payload.name() == "SessionStart" {
             delivery.add_process_names(&self.process);
         }
+        let unread = tail::add_outcome(&self.transcripts, payload, &mut delivery).err();
         let mut done =
             HookOutcome { session: delivery.session.to_string(), ..HookOutcome::default() };
         let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
@@ -140,7 +141,7 @@ impl Hook {
         match outcome {
             Ok(trouble) => {
                 done.recorded = delivery.events.len();
-                done.trouble = trouble;
+                done.trouble = trouble.or(unread);
             }
             Err(why) => {
                 delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(at)));

@@ -40,6 +40,8 @@ pub struct TranscriptTail {
     /// The prompts of the transcript, if one replaced an earlier one; true for each prompt that was
     /// withdrawn.
     pub prompts: Vec<(String, bool)>,
+    /// True if the call that was asked about failed, and its exit code.
+    pub outcome: Option<(bool, Option<i64>)>,
 }
 
 /// Request for a part of a transcript.
@@ -51,6 +53,8 @@ pub enum TailRequest<'a> {
     End,
     /// The state after the copy of another session's transcript, if it begins with one.
     Copy,
+    /// The outcome of a call, without events.
+    Outcome(&'a str),
 }
 
 /// A transcript that was found.
@@ -85,6 +89,33 @@ fn needed_part(payload: &Payload) -> Option<TranscriptPart> {
         ("SessionStart", _) if payload.agent() == HookAgent::Codex => Some(TranscriptPart::Copy),
         _ => None,
     }
+}
+
+/// Marks the result of a call of Codex that failed: its hook gets the output without the exit code,
+/// which a line of the rollout has that is written before.
+pub(super) fn add_outcome(
+    transcripts: &Transcripts,
+    payload: &Payload,
+    delivery: &mut Delivery,
+) -> Result<(), String> {
+    if payload.agent() != HookAgent::Codex || payload.name() != "PostToolUse" {
+        return Ok(());
+    }
+    let named = payload.text("transcript_path").zip(payload.text("tool_use_id"));
+    let Some((path, call)) = named else { return Ok(()) };
+    let failed = |error: io::Error| format!("the transcript was not read: {error}");
+    let Some(transcript) = transcripts(path, true).map_err(failed)? else { return Ok(()) };
+    let outcome = transcript(TailRequest::Outcome(call)).map_err(failed)?.outcome;
+    let result = delivery.events.iter_mut().find(|event| has_type(event, kinds::AGENT_TOOL_RESULT));
+    let result = result.and_then(Value::as_object_mut);
+    if let (Some((failed, exit_code)), Some(result)) = (outcome, result) {
+        if failed {
+            result.insert("is_error".to_owned(), json!(true));
+        }
+        let code = exit_code.map(|code| ("exit_code".to_owned(), json!(code)));
+        result.extend(code);
+    }
+    Ok(())
 }
 
 /// Adds the unrecorded events of the transcript to a delivery.

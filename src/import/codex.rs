@@ -198,6 +198,42 @@ impl CodexState {
     }
 }
 
+/// Outcome of a call, as a line of a rollout reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    /// True if the call failed.
+    pub failed: bool,
+    /// Exit code of a command.
+    pub exit_code: Option<i64>,
+}
+
+/// Returns the outcome of the call `id`, if a line reports its end.
+pub(super) fn outcome_of_call(line: &JsonMembers, id: &str) -> Option<RunOutcome> {
+    let payload = payload(line)?;
+    let item = object_member(&payload, "item").unwrap_or(payload);
+    let is_its = |item: &JsonMembers| {
+        let found = responses::call_id(item).map(RawValue::get);
+        found.is_some_and(|found| found == quote(id))
+    };
+    if !is_its(&item) {
+        return None;
+    }
+    let result = match item.text("type").unwrap_or_default().as_str() {
+        "CommandExecution" | "exec_command_end" => command_call(&item)?.1,
+        "FileChange" | "patch_apply_end" => patch_call(&item)?.1,
+        "McpToolCall" | "mcp_tool_call_end" | "DynamicToolCall" => tool_call(&item)?.1,
+        _ => {
+            let is_result = |(kind, _): &(&str, _)| *kind == kinds::AGENT_TOOL_RESULT;
+            responses::bodies(&item).into_iter().find(is_result)?.1
+        }
+    };
+    let body = JsonMembers::read(&result.finish()).ok()?;
+    let exit_code = body.value("exit_code").and_then(|code| code.as_i64());
+    let failed = exit_code.is_some_and(|code| code != 0)
+        || body.raw("is_error").is_some_and(|value| value.get() == "true");
+    Some(RunOutcome { failed, exit_code })
+}
+
 /// Returns the session id in a line; the first one in a file is that of the file's session.
 pub(super) fn session_id(line: &JsonMembers) -> Option<String> {
     match payload(line) {

@@ -77,7 +77,9 @@ fn events_that_were_set_aside_are_counted_and_delivered_once_the_reason_is_gone(
     assert!(place.run(&["status"]).ok().contains("2 were refused"));
     let doctor = place.run(&["doctor"]);
     assert_eq!(doctor.code, 1, "{}", doctor.out);
-    for said in ["2 were set aside in ", "data.spool/refused", "sessionlog deliver", "is not allowed"] {
+    for said in
+        ["2 were set aside in ", "data.spool/refused", "sessionlog deliver", "is not allowed"]
+    {
         assert!(doctor.out.contains(said), "{said}: {}", doctor.out);
     }
 

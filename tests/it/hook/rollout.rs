@@ -300,3 +300,47 @@ fn a_prompt_typed_during_a_codex_turn_is_recorded_once_and_in_order() {
         assert_eq!(rollout.exported(), rollout.text());
     }
 }
+
+#[test]
+fn a_failed_command_of_codex_is_recorded_with_the_exit_code_of_its_rollout() {
+    let item = |code: i64| {
+        let status = if code == 0 { "completed" } else { "failed" };
+        let item = json!({ "type": "CommandExecution", "id": "c1", "command": ["bash", "-lc", "x"],
+            "status": status, "aggregated_output": "no\n", "exit_code": code });
+        ("event_msg", json!({ "type": "item_completed", "item": item }))
+    };
+    let output = |text: &str| {
+        let output = json!({ "type": "function_call_output", "call_id": "c1", "output": text });
+        ("response_item", output)
+    };
+    let cut = "Chunk ID: a0d330\nWall time: 0.0 seconds\nProcess exited with code 3\nOutput:\nno\n";
+    let older = json!({ "type": "exec_command_end", "call_id": "c1", "command": ["x"],
+        "stdout": "no\n", "exit_code": 2, "status": "failed" });
+    for (line, failed, code) in [
+        (Some(item(1)), true, json!(1)),
+        (Some(item(0)), false, json!(0)),
+        (Some(("event_msg", older)), true, json!(2)),
+        (Some(output(cut)), true, Value::Null),
+        (Some(output("no\n")), false, Value::Null),
+        (None, false, Value::Null),
+    ] {
+        let rollout = Rollout::new();
+        rollout.prompt("Deploy it");
+        let mut call = json!({ "tool_name": "Bash", "tool_use_id": "c1",
+            "tool_input": { "command": "make deploy" } });
+        rollout.tell("PreToolUse", call.clone());
+        line.clone().into_iter().for_each(|(kind, payload)| rollout.line(kind, payload));
+        call["tool_response"] = json!("no\n");
+        rollout.tell("PostToolUse", call);
+        let events = rollout.place.events(SESSION);
+        let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+        let wanted = (&json!(failed), &code, &json!("no\n"));
+        assert_eq!(
+            (&result["is_error"], &result["exit_code"], &result["content"]),
+            wanted,
+            "{line:?}"
+        );
+        let view = rollout.view("continuation").to_string();
+        assert_eq!(view.contains("make deploy fail"), failed, "{line:?}: {view}");
+    }
+}
