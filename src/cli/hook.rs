@@ -148,10 +148,20 @@ where
                     Some(place) => lines::NewLines { place, ..lines::NewLines::default() },
                     None => return Ok(tail::TranscriptTail::default()),
                 },
+                tail::TailRequest::Compaction(place) => {
+                    let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
+                    let found = lines::find_compaction(&mut file, place.as_ref())?;
+                    let masked = |text: String| secrets.mask(&text).into_text();
+                    let compaction = found.map(|found| tail::FoundCompaction {
+                        summary: found.summary.map(masked),
+                        prompts: found.prompts.into_iter().map(masked).collect(),
+                    });
+                    return Ok(tail::TranscriptTail { compaction, ..Default::default() });
+                }
                 tail::TailRequest::Outcome(call) => {
                     let outcome = lines::find_outcome(&mut file, call)?;
                     let outcome = outcome.map(|outcome| (outcome.failed, outcome.exit_code));
-                    return Ok(tail::TranscriptTail { outcome, ..tail::TranscriptTail::default() });
+                    return Ok(tail::TranscriptTail { outcome, ..Default::default() });
                 }
                 tail::TailRequest::End => lines::NewLines {
                     place: lines::find_end(&mut file)?,
@@ -173,7 +183,7 @@ where
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
             tail::remove_excluded(&mut events, &withholds);
-            Ok(tail::TranscriptTail { place, branch, events, prompts, outcome: None })
+            Ok(tail::TranscriptTail { place, branch, events, prompts, ..Default::default() })
         })))
     })
 }

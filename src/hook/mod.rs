@@ -210,8 +210,11 @@ impl Hook {
             }
         }
         // Without an owner the transcript stays unread: the next event reads it.
+        let transcripts = &self.transcripts;
         let unread =
-            tail::add_transcript_events(client, &self.transcripts, payload, delivery).await.err();
+            tail::add_transcript_events(client, transcripts, payload, delivery).await.err();
+        let unknown = tail::add_kept_events(client, transcripts, payload, delivery).await.err();
+        let unread = unread.or(unknown);
         delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(self.clock.now())));
         match deliver::deliver(client, delivery).await {
             Ok(()) => Ok(unread),

@@ -396,7 +396,8 @@ impl<'a> ImportRun<'a> {
             single.wanted = Some(session);
         }
         let preserved = single.transcript(place, program).take_preserved(line);
-        if !preserved.is_empty() && !single.refused {
+        let kept_lines = single.transcript(place, program).kept_lines(line);
+        if !(preserved.is_empty() && kept_lines.is_empty()) && !single.refused {
             // A compaction lists its kept events by position, so earlier events are sent first.
             self.single = Some(single);
             self.flush().await?;
@@ -404,9 +405,15 @@ impl<'a> ImportRun<'a> {
             single = returned;
             let kept = match single.refused {
                 true => Vec::new(),
-                false => single.delivery.find_positions(&preserved),
+                false => {
+                    let lines = single.delivery.ranges_of_lines(&kept_lines).into_iter();
+                    let mut kept = single.delivery.find_positions(&preserved);
+                    kept.extend(lines);
+                    kept.sort_unstable();
+                    kept
+                }
             };
-            single.transcript(place, program).claude.kept = kept;
+            single.transcript(place, program).set_kept(kept);
         }
         let transcript = single.transcript(place, program);
         if is_repeated {
