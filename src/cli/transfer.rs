@@ -109,10 +109,10 @@ pub(super) async fn import(
         let report = match import_file(client, source, &here, screen).await {
             Ok(report) => report,
             // The only file's error is the verb's.
-            Err(FileError { error, is_of_file }) if !is_of_file || found.len() == 1 => {
+            Err(FailedImport { error, is_of_file }) if !is_of_file || found.len() == 1 => {
                 return Err(error);
             }
-            Err(FileError { error, .. }) => {
+            Err(FailedImport { error, .. }) => {
                 unread += 1;
                 print_failed_file(own, &error, screen)?;
                 continue;
@@ -154,7 +154,7 @@ struct FileSource<'a> {
 }
 
 /// An error of an import, and whether other files may be imported nevertheless.
-struct FileError {
+struct FailedImport {
     error: CliError,
     is_of_file: bool,
 }
@@ -164,10 +164,10 @@ async fn import_file(
     file: FileSource<'_>,
     here: &RecordingRules<'_>,
     screen: &Screen,
-) -> Result<ImportReport, FileError> {
+) -> Result<ImportReport, FailedImport> {
     let FileSource { path, is_there, subagents, session } = file;
     let input = match is_there {
-        true => open_input(path).map_err(|error| FileError { error, is_of_file: true })?,
+        true => open_input(path).map_err(|error| FailedImport { error, is_of_file: true })?,
         false => files::InputFile { reader: Box::new(io::empty()), bytes: Some(0) },
     };
     let bar =
@@ -186,7 +186,8 @@ async fn import_file(
     };
     let imported = import::import(client, source, &mut progress).await;
     bar.finish_and_clear();
-    imported.map_err(|error| FileError { is_of_file: error.is_about_source(), error: error.into() })
+    imported
+        .map_err(|error| FailedImport { is_of_file: error.is_about_source(), error: error.into() })
 }
 
 fn print_failed_file(path: &Path, error: &CliError, screen: &mut Screen) -> Outcome {

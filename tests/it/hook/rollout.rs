@@ -381,7 +381,7 @@ impl Rollout {
 
 #[test]
 fn a_compaction_of_codex_keeps_the_prompts_and_has_the_summary_which_is_no_message() {
-    let prompts = ["Sum the carts from zero", "Where were we", "Sum the carts from zero"];
+    let prompts = ["Sum the carts from zero", "Where were we", "Sum the carts from zero "];
     let (hooks, import) = (Rollout::new(), Rollout::new());
     for (n, typed) in (1..).zip(&prompts) {
         hooks.turn(n, typed);
