@@ -11,6 +11,7 @@ use super::{
     config::{Config, Database},
     failure::{CliError, Outcome, REFUSED},
     health::StoreStatus,
+    hook::UndeliveredEvents,
     open, pause,
     screen::{Screen, Tone, format_size, one_line, with_noun},
     values::Environment,
@@ -23,6 +24,8 @@ use crate::{
     store::remote::{self, Durability},
 };
 
+/// Maximum number of sessions listed that refused events of hooks.
+const REASONS_MAX: usize = 3;
 /// Free space below which a store is in danger, and below which it fails soon.
 const FREE_LOW: u64 = 1 << 30;
 const FREE_TOO_LOW: u64 = 100 << 20;
@@ -170,6 +173,7 @@ fn run_checks(
         checks.push(check_hooks_ran(agent, found, health));
         checks.push(check_installed(agent, tools, |holds| !holds.is_hooks(), environment));
     }
+    checks.push(check_undelivered(&health.undelivered));
     checks.push(check_recording(config, screen));
     checks.push(check_imports(health));
     checks.push(check_clock(health));
@@ -451,6 +455,31 @@ fn resolve_program(program: &str, environment: &Environment) -> Option<PathBuf> 
     }
     let mut places = environment.candidates_on_path(program).into_iter();
     places.find_map(|place| files::canonicalize(&place).ok().filter(runs))
+}
+
+/// Checks that every event of a hook is in the store.
+fn check_undelivered(events: &UndeliveredEvents) -> Check {
+    let UndeliveredEvents { directory, waiting, refused, reasons } = events;
+    let name = "hook events";
+    match (waiting, refused) {
+        (0, 0) => ok(name, "all of them are delivered"),
+        (_, 0) => warn(
+            name,
+            format!("{waiting} of them wait in {directory}"),
+            "run `sessionlog deliver`: it says what stands in the way",
+        ),
+        (_, _) => {
+            let waiting = if *waiting == 0 { String::new() } else { format!("{waiting} wait, ") };
+            let why = Vec::from_iter(reasons.iter().take(REASONS_MAX).map(String::as_str));
+            let why = if why.is_empty() { "no event of ours".to_owned() } else { why.join("; ") };
+            fail(
+                name,
+                format!("{waiting}{refused} were set aside in {directory}/refused: {why}"),
+                "remove the reason, then run `sessionlog deliver`; delete the files that you do \
+                 not want",
+            )
+        }
+    }
 }
 
 fn check_clock(health: &StoreStatus) -> Check {

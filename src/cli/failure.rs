@@ -8,7 +8,7 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::values::ConfigError;
-use crate::{client::ClientError, import::ImportError};
+use crate::{client::ClientError, import::ImportError, wire::FOR_TOOLS};
 
 /// Result of a verb.
 pub(super) type Outcome<T = ()> = Result<T, CliError>;
@@ -51,7 +51,8 @@ fn refusal_field(refusal: &crate::client::Refusal) -> Option<&str> {
 }
 
 /// Phrases of HTTP hints and their equivalents on the command line.
-const COMMAND_LINE_PHRASES: [(&str, &str); 3] = [
+const COMMAND_LINE_PHRASES: [(&str, &str); 4] = [
+    (FOR_TOOLS, ""),
     ("ask again with allow_gaps=true", "with `sessionlog events SESSION --allow-gaps`"),
     ("send the Fencing-Token of the lease", "give the lease's token with --fencing-token"),
     (

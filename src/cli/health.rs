@@ -10,6 +10,7 @@ use super::{
     config::{Config, Database},
     connect,
     failure::Outcome,
+    hook::{self, UndeliveredEvents},
     open, pause,
     screen::{Screen, Tone, format_size, one_line},
     sessions,
@@ -47,6 +48,8 @@ pub(super) struct StoreStatus {
     pub(super) free: Option<files::FreeSpace>,
     /// Flags "encrypted" and "opens with the given keys".
     pub(super) keys: Option<Result<(bool, bool), String>>,
+    /// Events of hooks that are not in the store.
+    pub(super) undelivered: UndeliveredEvents,
     /// Time, level and text of the owner's last error.
     pub(super) last_error: Option<(String, String, String)>,
 }
@@ -107,6 +110,7 @@ impl StoreStatus {
             },
             free: directory.filter(|_| here).and_then(|path| files::free_space(path).ok()),
             keys,
+            undelivered: hook::count_undelivered(config, environment),
             last_error: if here {
                 read_last_error(&config.data_dir.join("owner.log"))
             } else {
@@ -259,6 +263,11 @@ pub(super) fn print_status(
             Err(problem) => format!("unknown: {problem}"),
         },
     ));
+    let UndeliveredEvents { waiting, refused, .. } = &health.undelivered;
+    if waiting + refused > 0 {
+        let counts = format!("{waiting} wait, {refused} were refused");
+        rows.push(("hook events", format!("{counts}; `sessionlog doctor` says more")));
+    }
     if config.is_directory() {
         let free = health.free.map_or_else(|| "unknown".to_owned(), |free| format_size(free.bytes));
         let journal = match health.bytes_of_journal {
@@ -336,6 +345,9 @@ fn to_json(config: &Config, health: &StoreStatus) -> Value {
         "bytes_free": health.free.map(|free| free.bytes),
         "encrypted": health.keys.as_ref().and_then(|keys| Some(keys.as_ref().ok()?.0)),
         "last_error": error,
+        "hook_events": {
+            "waiting": health.undelivered.waiting, "refused": health.undelivered.refused,
+        },
         "recording": pause::recording_to_json(config),
     })
 }

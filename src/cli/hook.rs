@@ -8,14 +8,15 @@ use std::{
     time::Duration,
 };
 
+use indexmap::IndexSet;
 use serde_json::{Map, Value, json};
 
 use super::{
     common::CommonFlags,
     config::{Config, StoreLocation},
     connect,
-    failure::Outcome,
-    screen::{Screen, escaped},
+    failure::{CliError, Outcome, REFUSED},
+    screen::{Screen, escaped, with_noun},
     values::{ConfigError, Environment},
 };
 use crate::{
@@ -150,6 +151,21 @@ where
                     Some(place) => lines::NewLines { place, ..lines::NewLines::default() },
                     None => return Ok(tail::TranscriptTail::default()),
                 },
+                tail::TailRequest::Compaction(place) => {
+                    let place = place.and_then(|place| serde_json::from_value(place.clone()).ok());
+                    let found = lines::find_compaction(&mut file, place.as_ref())?;
+                    let masked = |text: String| secrets.mask(&text).into_text();
+                    let compaction = found.map(|found| tail::FoundCompaction {
+                        summary: found.summary.map(masked),
+                        prompts: found.prompts.into_iter().map(masked).collect(),
+                    });
+                    return Ok(tail::TranscriptTail { compaction, ..Default::default() });
+                }
+                tail::TailRequest::Outcome(call) => {
+                    let outcome = lines::find_outcome(&mut file, call)?;
+                    let outcome = outcome.map(|outcome| (outcome.failed, outcome.exit_code));
+                    return Ok(tail::TranscriptTail { outcome, ..Default::default() });
+                }
                 tail::TailRequest::End => lines::NewLines {
                     place: lines::find_end(&mut file)?,
                     ..lines::NewLines::default()
@@ -170,7 +186,7 @@ where
             let withholds =
                 |input: &Value| withholds.as_ref().is_none_or(|withholds| withholds(input));
             tail::remove_excluded(&mut events, &withholds);
-            Ok(tail::TranscriptTail { place, branch, events, prompts })
+            Ok(tail::TranscriptTail { place, branch, events, prompts, ..Default::default() })
         })))
     })
 }
@@ -214,12 +230,78 @@ pub(super) async fn deliver_spooled(
     if let Some(why) = stopped {
         screen.print_note(format!("events of hooks wait in {spool}: {why}"));
     }
-    if drained.unreadable > 0 {
-        let aside = drained.unreadable;
+    let asides = [(drained.unreadable, "cannot be read"), (drained.refused, "were refused")];
+    for (aside, why) in asides.into_iter().filter(|(aside, _)| *aside > 0) {
         screen.print_note(format!(
-            "{aside} of them cannot be read; they were moved to {spool}/refused"
+            "{aside} of them {why}; they were moved to {spool}/refused: see `sessionlog doctor`"
         ));
     }
+}
+
+/// Events of hooks that are not in the store.
+pub(super) struct UndeliveredEvents {
+    /// Directory of the events, for display.
+    pub(super) directory: String,
+    /// Number of events that wait.
+    pub(super) waiting: usize,
+    /// Number of events that were set aside.
+    pub(super) refused: usize,
+    /// The sessions that refused them, each with the reason.
+    pub(super) reasons: Vec<String>,
+}
+
+/// Counts the events of hooks that are not in the store.
+pub(super) fn count_undelivered(config: &Config, environment: &Environment) -> UndeliveredEvents {
+    count_events(&open_spool(Ok(config.store_location()), environment))
+}
+
+fn count_events(spool: &Spool) -> UndeliveredEvents {
+    let reasons = spool.refusal_reasons().into_iter().map(|(session, reasons)| {
+        let reasons = Vec::from_iter(reasons).join(", ");
+        let known = if reasons.is_empty() { "the reason was not kept" } else { &*reasons };
+        format!("{session}: {known}")
+    });
+    UndeliveredEvents {
+        directory: spool.to_string(),
+        waiting: spool.spooled_paths().len(),
+        refused: spool.refused_paths().len(),
+        reasons: reasons.collect(),
+    }
+}
+
+/// `deliver`: delivers spooled events and those that were set aside, and reports what remains.
+pub(super) async fn deliver_all(
+    client: &Client,
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    let spool = open_spool(Ok(config.store_location()), environment);
+    spool.readmit()?;
+    let before = spool.spooled_paths().len();
+    let mut drained = DrainReport::default();
+    drain(client, &spool, &SystemClock::new(), Duration::MAX, &mut drained).await?;
+    let left = count_events(&spool);
+    let delivered = before.saturating_sub(left.waiting + left.refused);
+    let whys = drained.stopped.iter().chain(&drained.waiting).chain(&left.reasons);
+    let whys: Vec<&String> = IndexSet::<&String>::from_iter(whys).into_iter().collect();
+    if screen.json {
+        screen.print_json(&json!({
+            "delivered": delivered, "waiting": left.waiting, "refused": left.refused,
+            "reasons": whys, "directory": left.directory,
+        }))?;
+    } else {
+        screen.print_line(format!("{} delivered", with_noun(delivered as u64, "event")))?;
+        let places =
+            [("wait in", left.waiting, ""), ("are set aside in", left.refused, "/refused")];
+        for (doing, count, below) in places.into_iter().filter(|(_, count, _)| *count > 0) {
+            screen.print_line(format!("{count} {doing} {}{below}", left.directory))?;
+        }
+        for why in whys {
+            screen.print_note(escaped(why));
+        }
+    }
+    if left.waiting + left.refused == 0 { Ok(()) } else { Err(CliError::Silent(REFUSED)) }
 }
 
 /// Returns the spool of a store: next to the data directory, or else in the user's state directory;

@@ -293,6 +293,9 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         foreign::describe_ignored_variables(environment).for_each(|said| screen.print_note(said));
     }
     let client = connect::create_client(&config, environment)?;
+    if let Verb::Deliver = verb {
+        return runtime.block_on(hook::deliver_all(&client, &config, environment, screen));
+    }
     runtime.block_on(hook::deliver_spooled(&client, &config, environment, screen));
     let outcome = runtime.block_on(run_client_verb(client, verb, &config, environment, screen));
     // A task may still block on standard input.
@@ -387,6 +390,7 @@ async fn run_client_verb(
         Verb::Backup(BackupArgs { verb: BackupVerb::Restore(_) })
         | Verb::Completions(_)
         | Verb::Config
+        | Verb::Deliver
         | Verb::Demo(_)
         | Verb::Doctor
         | Verb::Hook

@@ -40,7 +40,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
             "redact",
         ],
     ),
-    ("Agents", &["install", "uninstall", "pause", "unpause", "mcp", "hook", "proxy"]),
+    ("Agents", &["install", "uninstall", "pause", "unpause", "mcp", "hook", "deliver", "proxy"]),
     (
         "Store",
         &[

@@ -300,7 +300,10 @@ pub(super) async fn tag(client: &Client, wanted: args::TagArgs, screen: &mut Scr
 }
 
 pub(super) async fn archive(client: &Client, id: SessionId, screen: &mut Screen) -> Outcome {
-    let (effect, place) = ("it can be read, and not written until", SessionPath { session: id });
+    let (effect, place) = (
+        "it can be read, and not written until its agent resumes it, or",
+        SessionPath { session: id },
+    );
     let session = client.call::<sessions::Archive>(&place, &NoQuery {}, &()).await?;
     let id = place.session;
     screen.print_result(&session, |screen| {

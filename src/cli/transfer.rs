@@ -99,33 +99,25 @@ pub(super) async fn import(
     let home = environment.text("HOME").map(PathBuf::from);
     let here = RecordingRules { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
-    let (mut skipped, mut there, mut named) = (0, 0, Vec::new());
-    for (path, subagents) in &find_transcripts(&wanted.files) {
+    let (mut skipped, mut there, mut named, mut unread) = (0, 0, Vec::new(), 0_u64);
+    let found = find_transcripts(&wanted.files);
+    for (path, subagents) in &found {
         let is_there = subagents.is_empty() || files::file_stamp(path).is_some();
-        let input = match is_there {
-            true => open_input(path)?,
-            false => files::InputFile { reader: Box::new(io::empty()), bytes: Some(0) },
-        };
         let own = subagents.first().filter(|_| !is_there).unwrap_or(path);
         let names: Vec<&Path> = [own].into_iter().chain(subagents).map(PathBuf::as_path).collect();
-        let bar = screen
-            .create_progress_bar(input.bytes, PROGRESS)
-            .with_prefix(escaped(&file_stem(path)));
-        let source = ImportSource {
-            reader: input.reader,
-            name: file_stem(path),
-            session: wanted.session.clone(),
-            subagents: subagents.iter().map(|file| subagent_file(file)).collect(),
-            results: Box::new(|named| read_stored_result(path, named)),
-            around: Some(&here),
+        let source = FileSource { path, is_there, subagents, session: wanted.session.clone() };
+        let report = match import_file(client, source, &here, screen).await {
+            Ok(report) => report,
+            // The only file's error is the verb's.
+            Err(FailedImport { error, is_of_file }) if !is_of_file || found.len() == 1 => {
+                return Err(error);
+            }
+            Err(FailedImport { error, .. }) => {
+                unread += 1;
+                print_failed_file(own, &error, screen)?;
+                continue;
+            }
         };
-        let mut progress = |now: import::ImportProgress| {
-            bar.set_position(now.bytes);
-            bar.set_message(format!("{} events", now.events));
-        };
-        let imported = import::import(client, source, &mut progress).await;
-        bar.finish_and_clear();
-        let report = imported?;
         failed |= report.bad.count() + report.skipped.count() > 0;
         print_report(&names, &report, screen)?;
         there += report.sessions.count() + report.skipped.count();
@@ -145,7 +137,71 @@ pub(super) async fn import(
             screen.print_note(format!("  and {more} more"));
         }
     }
-    if failed { Err(CliError::Silent(REFUSED)) } else { Ok(()) }
+    if unread > 0 && !screen.json {
+        let of = with_noun(found.len() as u64, "file");
+        screen.print_note(format!("{unread} of {of} could not be imported; they are named above"));
+    }
+    if failed || unread > 0 { Err(CliError::Silent(REFUSED)) } else { Ok(()) }
+}
+
+/// A file to import.
+struct FileSource<'a> {
+    path: &'a Path,
+    /// False if only the transcripts of its subagents exist.
+    is_there: bool,
+    subagents: &'a [PathBuf],
+    session: Option<SessionId>,
+}
+
+/// An error of an import, and whether other files may be imported nevertheless.
+struct FailedImport {
+    error: CliError,
+    is_of_file: bool,
+}
+
+async fn import_file(
+    client: &Client,
+    file: FileSource<'_>,
+    here: &RecordingRules<'_>,
+    screen: &Screen,
+) -> Result<ImportReport, FailedImport> {
+    let FileSource { path, is_there, subagents, session } = file;
+    let input = match is_there {
+        true => open_input(path).map_err(|error| FailedImport { error, is_of_file: true })?,
+        false => files::InputFile { reader: Box::new(io::empty()), bytes: Some(0) },
+    };
+    let bar =
+        screen.create_progress_bar(input.bytes, PROGRESS).with_prefix(escaped(&file_stem(path)));
+    let source = ImportSource {
+        reader: input.reader,
+        name: file_stem(path),
+        session,
+        subagents: subagents.iter().map(|file| subagent_file(file)).collect(),
+        results: Box::new(|named| read_stored_result(path, named)),
+        around: Some(here),
+    };
+    let mut progress = |now: import::ImportProgress| {
+        bar.set_position(now.bytes);
+        bar.set_message(format!("{} events", now.events));
+    };
+    let imported = import::import(client, source, &mut progress).await;
+    bar.finish_and_clear();
+    imported
+        .map_err(|error| FailedImport { is_of_file: error.is_about_source(), error: error.into() })
+}
+
+fn print_failed_file(path: &Path, error: &CliError, screen: &mut Screen) -> Outcome {
+    if screen.json {
+        let mut report = error.to_json();
+        if let Some(members) = report.as_object_mut() {
+            members.insert("file".to_owned(), json!(path.display().to_string()));
+        }
+        return Ok(screen.print_json(&report)?);
+    }
+    let (name, problem) = (path.display().to_string(), error.to_string());
+    let named = if problem.starts_with(&name) { problem } else { format!("{name}: {problem}") };
+    screen.print_note(format!("{} (left out)", escaped(&named)));
+    Ok(())
 }
 
 /// Returns the transcripts to import, each with those of its subagents: the lines of both are one

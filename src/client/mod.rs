@@ -36,7 +36,9 @@ pub use owner::{OwnerReport, OwnerStart, OwnerTarget};
 pub use request::{HttpAnswer, HttpRequest, escape_path_segment, session_path};
 pub use sse::{SseEvent, SseEvents};
 pub use tail::{AnswerStream, SessionTail, TailItem};
-pub use writer::{BatchParts, BatchRoom, FENCING_TOKEN, SessionWriter, WrittenBatch};
+pub use writer::{
+    BatchParts, BatchRoom, FENCING_TOKEN, SESSION_ARCHIVED, SessionWriter, WrittenBatch,
+};
 
 /// Header with the key of a retry.
 pub const IDEMPOTENCY_KEY: &str = "Idempotency-Key";

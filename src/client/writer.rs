@@ -10,11 +10,16 @@ use super::{Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, session_path};
 use crate::{
     api::sessions::CreateSession,
     event::{SessionId, limits},
-    verbs::{NoParams, NoQuery, sessions::Create},
+    verbs::{
+        NoParams, NoQuery, SessionPath,
+        sessions::{Archive, Create, Unarchive},
+    },
 };
 
 /// Header with the fencing token of the caller's lease.
 pub const FENCING_TOKEN: &str = "fencing-token";
+/// Error code of a write to an archived session.
+pub const SESSION_ARCHIVED: &str = "session_archived";
 /// Maximum bytes of the events of one batch: the rest is for the members around them.
 const BATCH_BYTES_MAX: usize = limits::BATCH_BYTES_MAX - (64 << 10);
 
@@ -122,6 +127,18 @@ impl<'a> SessionWriter<'a> {
         match self.client.send(self.with_origin(request)).await {
             Err(error) if error.code() == "session_exists" => Ok(false),
             answer => answer.map(|_| true),
+        }
+    }
+
+    /// Archives the session, or takes it out of the archive.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn set_archived(&self, archived: bool) -> Result<(), ClientError> {
+        let place = SessionPath { session: self.session.clone() };
+        match archived {
+            true => self.client.call::<Archive>(&place, &NoQuery {}, &()).await.map(drop),
+            false => self.client.call::<Unarchive>(&place, &NoQuery {}, &()).await.map(drop),
         }
     }
 

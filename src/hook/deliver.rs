@@ -12,11 +12,12 @@ use super::{
 use crate::{
     api::sessions::CreateSession,
     client::{
-        BatchParts, Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, RefusalCause, SessionWriter,
-        session_path,
+        BatchParts, Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, RefusalCause,
+        SESSION_ARCHIVED, SessionWriter, session_path,
     },
     env::Clock,
-    event::SessionId,
+    event::{SessionId, Timestamp},
+    verbs::{NoQuery, SessionPath, sessions::GetSession},
 };
 
 const NOT_FOUND: &str = "session_not_found";
@@ -39,17 +40,50 @@ pub struct DrainReport {
     pub delivered: usize,
     /// Number of unreadable files, moved to `refused/`.
     pub unreadable: usize,
+    /// Number of delivered files that their sessions refused: copies are in `refused/`.
+    pub refused: usize,
+    /// Reasons for which files wait although the owner answers.
+    pub waiting: Vec<String>,
     /// Reason for which the other files stay spooled.
     pub stopped: Option<String>,
 }
 
-/// Records an event. The store recognises a retry by its ids.
+/// Records an event. The store recognises a retry by its ids. Work takes its session out of the
+/// archive; what was made before the archiving, or ends the session, leaves it there.
 pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), Undelivered> {
     // Only a spool file edited by hand has an invalid id.
     let Ok(session) = SessionId::new(&delivery.session) else { return Ok(()) };
-    let behind = match append_or_create(&SessionWriter::new(client, &session), delivery).await {
-        Err(error) if error.code() == NOT_FOUND && delivery.about.is_none() => return Ok(()),
-        behind => behind.map_err(classify_error)?,
+    let writer = SessionWriter::new(client, &session);
+    match record(&writer, delivery).await {
+        Err(error) if error.code() == SESSION_ARCHIVED => {
+            record_in_archived(&writer, delivery).await
+        }
+        recorded => recorded,
+    }
+    .map_err(classify_error)
+}
+
+async fn record_in_archived(
+    writer: &SessionWriter<'_>,
+    delivery: &Delivery,
+) -> Result<(), ClientError> {
+    let place = SessionPath { session: writer.session.clone() };
+    let found = writer.client.call::<GetSession>(&place, &NoQuery {}, &()).await?;
+    let archived_at = found.archived_at.as_deref().and_then(Timestamp::parse);
+    writer.set_archived(false).await?;
+    record(writer, delivery).await?;
+    let is_earlier = archived_at.is_some_and(|archived| delivery.time() < Some(archived));
+    match archived_at.is_some() && (delivery.is_end() || is_earlier) {
+        true => writer.set_archived(true).await,
+        false => Ok(()),
+    }
+}
+
+/// Appends the events and creates the checkpoint.
+async fn record(writer: &SessionWriter<'_>, delivery: &Delivery) -> Result<(), ClientError> {
+    let behind = match append_or_create(writer, delivery).await {
+        Err(error) if error.code() == NOT_FOUND && delivery.is_end() => return Ok(()),
+        behind => behind?,
     };
     let Some(mark) = &delivery.mark else { return Ok(()) };
     let mut body = json!({ "label": mark.label, "final": mark.done });
@@ -57,9 +91,9 @@ pub(super) async fn deliver(client: &Client, delivery: &Delivery) -> Result<(), 
         // The position right after this delivery, even if other events were written since.
         body.insert("at".to_owned(), json!(behind.to_string()));
     }
-    let request = HttpRequest::post(session_path(&session, "/checkpoints"));
+    let request = HttpRequest::post(session_path(writer.session, "/checkpoints"));
     let request = request.header(IDEMPOTENCY_KEY, delivery.id()).json(&body);
-    client.send(request).await.map(drop).map_err(classify_error)
+    writer.client.send(request).await.map(drop)
 }
 
 /// Appends the events, to a new session if none exists. Returns the position after them, unless
@@ -168,10 +202,12 @@ pub async fn drain(
         }
         match deliver(client, &delivery).await {
             Ok(()) | Err(Undelivered::Gone(_)) => {}
-            Err(Undelivered::Refused(_)) => {
-                spool.store_rejected(&delivery).map_err(std::io::Error::other)?;
+            Err(Undelivered::Refused(error)) => {
+                spool.store_rejected(delivery, &error, &path).map_err(std::io::Error::other)?;
+                drained.refused += 1;
             }
             Err(Undelivered::Later(error)) if error.obstacle() == RefusalCause::Session => {
+                drained.waiting.push(error.to_string());
                 held.insert(delivery.session);
                 continue;
             }

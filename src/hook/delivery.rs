@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::event::Timestamp;
+
 /// The events and the checkpoint recorded for one event of an agent's program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delivery {
@@ -15,6 +17,9 @@ pub struct Delivery {
     pub(super) events: Vec<Value>,
     /// A checkpoint after the events.
     pub(super) mark: Option<DeliveryMark>,
+    /// Error for which it was set aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refused: Option<String>,
 }
 
 /// Metadata of a session.
@@ -37,6 +42,16 @@ impl Delivery {
     pub(super) fn id(&self) -> &str {
         let id = self.events.last().and_then(|event| event.get("id"));
         id.and_then(Value::as_str).unwrap_or("none")
+    }
+
+    /// Returns the time of the last event.
+    pub(super) fn time(&self) -> Option<Timestamp> {
+        Timestamp::parse(self.events.last()?.get("created_at")?.as_str()?)
+    }
+
+    /// Returns true if it ends the session.
+    pub(super) fn is_end(&self) -> bool {
+        self.about.is_none()
     }
 
     /// Adds the names of the parent processes to the event of a start.

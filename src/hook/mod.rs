@@ -116,6 +116,7 @@ impl Hook {
         if payload.name() == "SessionStart" {
             delivery.add_process_names(&self.process);
         }
+        let unread = tail::add_outcome(&self.transcripts, payload, &mut delivery).err();
         let mut done =
             HookOutcome { session: delivery.session.to_string(), ..HookOutcome::default() };
         let wanted = recovery::needed_context(payload).filter(|_| self.tokens_max > 0);
@@ -140,7 +141,7 @@ impl Hook {
         match outcome {
             Ok(trouble) => {
                 done.recorded = delivery.events.len();
-                done.trouble = trouble;
+                done.trouble = trouble.or(unread);
             }
             Err(why) => {
                 delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(at)));
@@ -209,16 +210,24 @@ impl Hook {
             }
         }
         // Without an owner the transcript stays unread: the next event reads it.
+        let transcripts = &self.transcripts;
         let unread =
-            tail::add_transcript_events(client, &self.transcripts, payload, delivery).await.err();
+            tail::add_transcript_events(client, transcripts, payload, delivery).await.err();
+        let unknown = tail::add_kept_events(client, transcripts, payload, delivery).await.err();
+        let unread = unread.or(unknown);
         delivery.prepend_event(self.gap.as_ref().map(|gap| gap.gap_event(self.clock.now())));
         match deliver::deliver(client, delivery).await {
             Ok(()) => Ok(unread),
             Err(deliver::Undelivered::Later(error)) => Err(error.to_string()),
             Err(deliver::Undelivered::Gone(error)) => Ok(Some(rejected_message(&error))),
             Err(deliver::Undelivered::Refused(error)) => {
-                self.spool.store_rejected(delivery).map_err(|error| error.to_string())?;
-                Ok(Some(rejected_message(&error)))
+                let kept = self.spool.put_rejected(delivery.clone(), &error, self.clock.now());
+                kept.map_err(|error| error.to_string())?;
+                let message = rejected_message(&error);
+                Ok(Some(format!(
+                    "{message}; it is in {}/refused: see `sessionlog doctor`",
+                    self.spool
+                )))
             }
         }
     }

@@ -8,6 +8,7 @@
 //! neither read nor written.
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fmt,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -104,8 +105,8 @@ impl Spool {
     #[must_use]
     pub fn spooled_paths(&self) -> Vec<PathBuf> {
         let inside = |place: &PathBuf| files::list(place).unwrap_or_default();
-        let is_one = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "json");
-        let mut all: Vec<PathBuf> = self.private_dirs().flat_map(inside).filter(is_one).collect();
+        let all = self.private_dirs().flat_map(inside);
+        let mut all: Vec<PathBuf> = all.filter(|path| is_event_file(path)).collect();
         all.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
         all
     }
@@ -118,12 +119,63 @@ impl Spool {
         self.write_delivery(delivery, &format!("{:020}-{}.json", at.0, delivery.id()), None)
     }
 
-    /// Keeps a rejected event in `refused/`, for the user to examine.
+    /// Keeps a rejected event in `refused/`, with the reason, until [`Self::readmit`].
     ///
     /// # Errors
     /// The error of the first directory, when all of them fail.
-    pub fn store_rejected(&self, delivery: &Delivery) -> Result<PathBuf, SpoolError> {
-        self.write_delivery(delivery, &format!("{}.json", delivery.id()), Some(REFUSED))
+    pub(super) fn put_rejected(
+        &self,
+        delivery: Delivery,
+        why: &impl fmt::Display,
+        at: Timestamp,
+    ) -> Result<PathBuf, SpoolError> {
+        let name = format!("{:020}-{}.json", at.0, delivery.id());
+        self.store_rejected(delivery, why, Path::new(&name))
+    }
+
+    /// Keeps a rejected event that was spooled in the file `path`.
+    pub(super) fn store_rejected(
+        &self,
+        delivery: Delivery,
+        why: &impl fmt::Display,
+        path: &Path,
+    ) -> Result<PathBuf, SpoolError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let delivery = Delivery { refused: Some(why.to_string()), ..delivery };
+        self.write_delivery(&delivery, &name, Some(REFUSED))
+    }
+
+    /// Returns the paths of the events that were set aside.
+    #[must_use]
+    pub fn refused_paths(&self) -> Vec<PathBuf> {
+        let inside = |place: &PathBuf| files::list(&place.join(REFUSED)).unwrap_or_default();
+        self.private_dirs().flat_map(inside).filter(|path| is_event_file(path)).collect()
+    }
+
+    /// Returns the sessions that refused the events that were set aside, each with the reasons.
+    #[must_use]
+    pub fn refusal_reasons(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut reasons = BTreeMap::<String, BTreeSet<String>>::new();
+        for path in self.refused_paths() {
+            let Ok(delivery) = self.read(&path) else { continue };
+            reasons.entry(delivery.session).or_default().extend(delivery.refused);
+        }
+        reasons
+    }
+
+    /// Moves the events that were set aside back among those that wait. Returns their number.
+    ///
+    /// # Errors
+    /// The error of the file system.
+    pub fn readmit(&self) -> io::Result<usize> {
+        let paths = self.refused_paths();
+        for path in &paths {
+            let place = path.parent().and_then(Path::parent);
+            if let (Some(place), Some(name)) = (place, path.file_name()) {
+                files::rename(path, &place.join(name))?;
+            }
+        }
+        Ok(paths.len())
     }
 
     fn write_delivery(
@@ -223,6 +275,10 @@ impl Spool {
             None => Ok(None),
         }
     }
+}
+
+fn is_event_file(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "json")
 }
 
 fn write_file(place: &Path, below: Option<&str>, name: &str, bytes: &[u8]) -> io::Result<()> {

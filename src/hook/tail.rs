@@ -40,6 +40,19 @@ pub struct TranscriptTail {
     /// The prompts of the transcript, if one replaced an earlier one; true for each prompt that was
     /// withdrawn.
     pub prompts: Vec<(String, bool)>,
+    /// True if the call that was asked about failed, and its exit code.
+    pub outcome: Option<(bool, Option<i64>)>,
+    /// The compaction that was asked for.
+    pub compaction: Option<FoundCompaction>,
+}
+
+/// A compaction in a transcript.
+#[derive(Clone, Debug, Default)]
+pub struct FoundCompaction {
+    /// The summary.
+    pub summary: Option<String>,
+    /// Texts of the prompts that stay in the context, oldest first.
+    pub prompts: Vec<String>,
 }
 
 /// Request for a part of a transcript.
@@ -51,6 +64,10 @@ pub enum TailRequest<'a> {
     End,
     /// The state after the copy of another session's transcript, if it begins with one.
     Copy,
+    /// The outcome of a call, without events.
+    Outcome(&'a str),
+    /// The latest compaction after a state, without events.
+    Compaction(Option<&'a Value>),
 }
 
 /// A transcript that was found.
@@ -85,6 +102,118 @@ fn needed_part(payload: &Payload) -> Option<TranscriptPart> {
         ("SessionStart", _) if payload.agent() == HookAgent::Codex => Some(TranscriptPart::Copy),
         _ => None,
     }
+}
+
+/// Marks the result of a call of Codex that failed: its hook gets the output without the exit code,
+/// which a line of the rollout has that is written before.
+pub(super) fn add_outcome(
+    transcripts: &Transcripts,
+    payload: &Payload,
+    delivery: &mut Delivery,
+) -> Result<(), String> {
+    if payload.agent() != HookAgent::Codex || payload.name() != "PostToolUse" {
+        return Ok(());
+    }
+    let named = payload.text("transcript_path").zip(payload.text("tool_use_id"));
+    let Some((path, call)) = named else { return Ok(()) };
+    let failed = |error: io::Error| format!("the transcript was not read: {error}");
+    let Some(transcript) = transcripts(path, true).map_err(failed)? else { return Ok(()) };
+    let outcome = transcript(TailRequest::Outcome(call)).map_err(failed)?.outcome;
+    let result = delivery.events.iter_mut().find(|event| has_type(event, kinds::AGENT_TOOL_RESULT));
+    let result = result.and_then(Value::as_object_mut);
+    if let (Some((failed, exit_code)), Some(result)) = (outcome, result) {
+        if failed {
+            result.insert("is_error".to_owned(), json!(true));
+        }
+        let code = exit_code.map(|code| ("exit_code".to_owned(), json!(code)));
+        result.extend(code);
+    }
+    Ok(())
+}
+
+/// Adds what the compaction that a hook reports left in the context: the texts that hooks gave
+/// because of it before its end, and the prompts that Codex keeps; and the summary of Codex.
+pub(super) async fn add_kept_events(
+    client: &Client,
+    transcripts: &Transcripts,
+    payload: &Payload,
+    delivery: &mut Delivery,
+) -> Result<(), String> {
+    let session = payload.session();
+    let is_compaction = |event: &&mut Value| has_type(event, kinds::CONTEXT_COMPACTED);
+    let Some(event) = delivery.events.iter_mut().find(is_compaction) else { return Ok(()) };
+    let mut kept = find_given_texts(client, session).await?;
+    let path = payload.text("transcript_path");
+    if let Some(path) = path.filter(|_| payload.agent() == HookAgent::Codex) {
+        let failed = |error: io::Error| format!("the transcript was not read: {error}");
+        let note = LoggedEvents::read(client, session, EVENTS_FEW).await?.note;
+        let found = match transcripts(path, true).map_err(failed)? {
+            Some(transcript) => transcript(TailRequest::Compaction(note.as_ref())),
+            None => Ok(TranscriptTail::default()),
+        };
+        let found = found.map_err(failed)?.compaction.unwrap_or_default();
+        kept.extend(find_prompts(client, session, &found.prompts).await?);
+        if let Some((summary, members)) = found.summary.zip(event.as_object_mut()) {
+            members.entry("summary").or_insert_with(|| json!(summary));
+        }
+    }
+    if let Some(members) = event.as_object_mut().filter(|_| !kept.is_empty()) {
+        kept.sort_unstable();
+        let ranges = kept.iter().map(|at| json!({ "from": at, "to": at + 1 }));
+        members.insert("kept".to_owned(), ranges.collect());
+    }
+    Ok(())
+}
+
+/// Returns the positions of the texts that hooks gave since the start that a compaction reported,
+/// if no compaction was recorded since.
+async fn find_given_texts(client: &Client, session: &SessionId) -> Result<Vec<u64>, String> {
+    const MARKS: [&str; 6] = [
+        kinds::SESSION_STATUS_RUNNING,
+        kinds::CONTEXT_COMPACTED,
+        kinds::CONTEXT_INJECTED,
+        // Work ends the search: the start reported an earlier compaction.
+        kinds::USER_MESSAGE,
+        kinds::AGENT_MESSAGE,
+        kinds::AGENT_TOOL_USE,
+    ];
+    let mut given = Vec::new();
+    for event in fetch_latest_logged(client, session, &MARKS, EVENTS_FEW).await? {
+        match event.get("source").and_then(Value::as_str) {
+            _ if has_type(&event, kinds::CONTEXT_INJECTED) => {
+                given.extend(event.get("position").and_then(Value::as_u64));
+            }
+            // Two settings files may both run the hook of a start.
+            Some("compact") if !given.is_empty() => return Ok(given),
+            Some("compact") => {}
+            _ => break,
+        }
+    }
+    Ok(Vec::new())
+}
+
+/// Returns the positions of the messages with the texts of prompts, which are in order.
+async fn find_prompts(
+    client: &Client,
+    session: &SessionId,
+    prompts: &[String],
+) -> Result<Vec<u64>, String> {
+    if prompts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = fetch_latest_logged(client, session, &[kinds::USER_MESSAGE], EVENTS_MAX).await?;
+    let mut messages = found.iter();
+    let positions = prompts.iter().rev().filter_map(|prompt| {
+        let is_it = |event: &&Value| {
+            let content = event.get("content").and_then(|content| to_raw_value(content).ok());
+            content.is_some_and(|words| extract_typed_text(&words).trim() == prompt.trim())
+        };
+        let event = messages.clone().find(is_it)?;
+        let position = event.get("position").and_then(Value::as_u64)?;
+        messages.find(|one| one.get("position").and_then(Value::as_u64) == Some(position));
+        Some(position)
+    });
+    Ok(positions.collect())
 }
 
 /// Adds the unrecorded events of the transcript to a delivery.

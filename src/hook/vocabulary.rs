@@ -70,6 +70,7 @@ pub(super) fn build_delivery(
         }),
         events: drafts.into_iter().enumerate().map(event).collect(),
         mark,
+        refused: None,
     }
 }
 

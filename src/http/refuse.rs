@@ -29,7 +29,7 @@ pub(super) const REFUSALS: &[(&str, &str)] = &[
     ("413", "The body is too large (`body_too_large`)"),
     ("415", "The body's media type is not taken"),
     ("422", "JSON, but not what the verb takes (`invalid_request`, naming the field)"),
-    ("423", "Damaged or held (`session_damaged`, `session_held`)"),
+    ("423", "Damaged, held or archived (`session_damaged`, `session_held`, `session_archived`)"),
     ("429", "Too much at once (`rate_limited`, `limit_reached`, `quota_exceeded`)"),
     ("500", "A defect of the server (`internal_error`)"),
     (
@@ -70,7 +70,7 @@ fn status_of(code: Code) -> StatusCode {
         Code::SessionExpired | Code::SessionDeleted | Code::PrefixErased => StatusCode::GONE,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::InvalidRequest | Code::SessionRequired => StatusCode::UNPROCESSABLE_ENTITY,
-        Code::SessionDamaged | Code::SessionHeld => StatusCode::LOCKED,
+        Code::SessionDamaged | Code::SessionHeld | Code::SessionArchived => StatusCode::LOCKED,
         Code::RateLimited | Code::LimitReached | Code::QuotaExceeded => {
             StatusCode::TOO_MANY_REQUESTS
         }

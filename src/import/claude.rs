@@ -105,14 +105,18 @@ impl ClaudeState {
         let mut body = ObjectWriter::new();
         let trigger = self.trigger.take().unwrap_or_else(|| "auto".to_owned());
         body.add("trigger", &quote(&trigger));
-        let kept = std::mem::take(&mut self.kept);
-        let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
-        if !kept.is_empty() {
-            let kept: Vec<String> = kept.iter().map(range).collect();
-            body.add("kept", &format!("[{}]", kept.join(",")));
-        }
+        add_kept(&mut body, &std::mem::take(&mut self.kept));
         body.add("summary", &quote(&content_text(content)));
         body
+    }
+}
+
+/// Adds the ranges of positions that a compaction keeps.
+pub(super) fn add_kept(body: &mut ObjectWriter, kept: &[(u64, u64)]) {
+    let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
+    if !kept.is_empty() {
+        let kept: Vec<String> = kept.iter().map(range).collect();
+        body.add("kept", &format!("[{}]", kept.join(",")));
     }
 }
 

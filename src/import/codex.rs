@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     anthropic::Bodies,
+    claude::add_kept,
     members::{JsonMembers, ObjectWriter, content_text, parse_list, quote},
     responses,
 };
@@ -33,12 +34,14 @@ pub(super) struct CodexState {
     is_recorded: bool,
     /// The time of the latest line that has one.
     at: Option<String>,
-    /// Number of the current line, line numbers of the prompts in the conversation, and first and
-    /// last line of each withdrawn run.
+    /// Number of the current line, lines of the prompts in the conversation with a hash of the text
+    /// of each, and first and last line of each withdrawn run.
     number: u64,
-    prompts: Vec<u64>,
+    prompts: Vec<(u64, u64)>,
     withdrawn: Vec<(u64, u64)>,
     is_rolled_back: bool,
+    /// Positions of the prompts that the next compaction keeps.
+    pub(super) kept: Vec<(u64, u64)>,
 }
 
 impl CodexState {
@@ -51,9 +54,14 @@ impl CodexState {
             (self.directory, self.is_recorded) = (directory, false);
         }
         let mut bodies = match (kind.as_str(), payload(line)) {
+            // The answer to the program's request for a summary, which the compaction has.
+            ("response_item", _) if is_compaction_output(line) => Vec::new(),
             ("response_item", Some(item)) => self.add_item(&item),
             ("event_msg", Some(note)) => self.add_program_event(&note),
-            ("compacted", Some(note)) => vec![(kinds::CONTEXT_COMPACTED, compaction_body(&note))],
+            ("compacted", Some(note)) => {
+                let kept = std::mem::take(&mut self.kept);
+                vec![(kinds::CONTEXT_COMPACTED, compaction_body(&note, &kept))]
+            }
             (_, None) => self.add_item(line),
             _ => Vec::new(),
         };
@@ -92,17 +100,33 @@ impl CodexState {
     pub(super) fn prompt_text(&mut self, line: &JsonMembers, number: u64) -> Option<String> {
         self.set_line_number(number);
         let bodies = self.bodies(line);
-        let is_last = self.prompts.last() == Some(&number);
+        let is_last = self.prompts.last().is_some_and(|(line, _)| *line == number);
         let message = bodies.into_iter().find(|(kind, _)| is_last && *kind == kinds::USER_MESSAGE);
         let body = JsonMembers::read(&message?.1.finish()).ok()?;
         body.non_null("content").map(extract_typed_text)
+    }
+
+    /// Returns first and last line of each prompt that a compaction line keeps.
+    pub(super) fn kept_lines(&self, line: &JsonMembers) -> Vec<(u64, u64)> {
+        if line.text("type").as_deref() != Some("compacted") {
+            return Vec::new();
+        }
+        let kept = payload(line).map(|note| kept_items(&note)).unwrap_or_default();
+        let mut prompts = self.prompts.iter().rev();
+        let lines = kept.iter().rev().filter_map(|item| {
+            let hash = hash_of_prompt(item);
+            let (line, _) = prompts.clone().find(|(_, known)| *known == hash)?;
+            prompts.find(|(known, _)| known == line);
+            Some((*line, *line))
+        });
+        lines.collect()
     }
 
     /// Withdraws the latest turns from the conversation.
     fn roll_back(&mut self, turns: usize) {
         self.is_rolled_back = true;
         let left = self.prompts.len().saturating_sub(turns);
-        if let Some(first) = self.prompts.drain(left..).next() {
+        if let Some((first, _)) = self.prompts.drain(left..).next() {
             self.withdrawn.push((first, self.number.saturating_sub(1)));
         }
     }
@@ -118,7 +142,9 @@ impl CodexState {
                     self.open.push(id.clone());
                 }
                 (kinds::AGENT_TOOL_RESULT, Some(id)) => self.open.retain(|open| open != id),
-                (kinds::USER_MESSAGE, _) => self.prompts.push(self.number),
+                (kinds::USER_MESSAGE, _) => {
+                    self.prompts.push((self.number, hash_of_prompt(item)));
+                }
                 _ => {}
             }
         }
@@ -198,6 +224,42 @@ impl CodexState {
     }
 }
 
+/// Outcome of a call, as a line of a rollout reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunOutcome {
+    /// True if the call failed.
+    pub failed: bool,
+    /// Exit code of a command.
+    pub exit_code: Option<i64>,
+}
+
+/// Returns the outcome of the call `id`, if a line reports its end.
+pub(super) fn outcome_of_call(line: &JsonMembers, id: &str) -> Option<RunOutcome> {
+    let payload = payload(line)?;
+    let item = object_member(&payload, "item").unwrap_or(payload);
+    let is_its = |item: &JsonMembers| {
+        let found = responses::call_id(item).map(RawValue::get);
+        found.is_some_and(|found| found == quote(id))
+    };
+    if !is_its(&item) {
+        return None;
+    }
+    let result = match item.text("type").unwrap_or_default().as_str() {
+        "CommandExecution" | "exec_command_end" => command_call(&item)?.1,
+        "FileChange" | "patch_apply_end" => patch_call(&item)?.1,
+        "McpToolCall" | "mcp_tool_call_end" | "DynamicToolCall" => tool_call(&item)?.1,
+        _ => {
+            let is_result = |(kind, _): &(&str, _)| *kind == kinds::AGENT_TOOL_RESULT;
+            responses::bodies(&item).into_iter().find(is_result)?.1
+        }
+    };
+    let body = JsonMembers::read(&result.finish()).ok()?;
+    let exit_code = body.value("exit_code").and_then(|code| code.as_i64());
+    let failed = exit_code.is_some_and(|code| code != 0)
+        || body.raw("is_error").is_some_and(|value| value.get() == "true");
+    Some(RunOutcome { failed, exit_code })
+}
+
 /// Returns the session id in a line; the first one in a file is that of the file's session.
 pub(super) fn session_id(line: &JsonMembers) -> Option<String> {
     match payload(line) {
@@ -257,21 +319,72 @@ fn valid_time(line: &JsonMembers) -> Option<String> {
     line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
 }
 
+/// Compaction of a conversation, as a rollout has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RolloutCompaction {
+    /// The summary, if it is a text.
+    pub summary: Option<String>,
+    /// Texts of the prompts that stay in the context, oldest first.
+    pub prompts: Vec<String>,
+}
+
+impl RolloutCompaction {
+    /// Reads a line; `None` for any other line.
+    pub(super) fn read(line: &JsonMembers) -> Option<Self> {
+        let note = payload(line).filter(|_| line.text("type").as_deref() == Some("compacted"))?;
+        let prompts = kept_items(&note).iter().filter_map(typed_text).collect();
+        Some(Self { summary: compaction_summary(&note), prompts })
+    }
+}
+
+/// Returns true if a line is the model's answer to the request for a summary.
+fn is_compaction_output(line: &JsonMembers) -> bool {
+    let about = object_member(line, "metadata");
+    let output = about.as_ref().and_then(|about| about.raw("compaction_output"));
+    output.is_some_and(|value| value.get() == "true")
+}
+
+/// Returns the user's prompts among the items that replace the conversation.
+fn kept_items(note: &JsonMembers) -> Vec<JsonMembers> {
+    let history = note.non_null("replacement_history").and_then(parse_list::<JsonMembers>);
+    let is_prompt = |item: &JsonMembers| {
+        typed_text(item).is_some_and(|text| !text.trim_start().starts_with(SUMMARY))
+    };
+    history.unwrap_or_default().into_iter().filter(is_prompt).collect()
+}
+
+/// Returns the text that the user typed, if an item has one.
+fn typed_text(item: &JsonMembers) -> Option<String> {
+    let mut bodies = responses::bodies(item).into_iter();
+    let (_, body) = bodies.find(|(kind, _)| *kind == kinds::USER_MESSAGE)?;
+    let body = JsonMembers::read(&body.finish()).ok()?;
+    Some(extract_typed_text(body.non_null("content")?))
+}
+
+fn hash_of_prompt(item: &JsonMembers) -> u64 {
+    let hash = blake3::hash(typed_text(item).unwrap_or_default().trim().as_bytes());
+    u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
+}
+
 /// Returns the body of a compaction, with its summary if the line has one as text.
-fn compaction_body(note: &JsonMembers) -> ObjectWriter {
+fn compaction_body(note: &JsonMembers, kept: &[(u64, u64)]) -> ObjectWriter {
     let mut body = ObjectWriter::new();
     body.add("trigger", "\"auto\"");
+    add_kept(&mut body, kept);
+    if let Some(summary) = compaction_summary(note) {
+        body.add("summary", &quote(&summary));
+    }
+    body
+}
+
+fn compaction_summary(note: &JsonMembers) -> Option<String> {
     let text = note.text("message").filter(|summary| !summary.is_empty());
-    let summary = text.or_else(|| {
+    text.or_else(|| {
         let history: Vec<JsonMembers> = parse_list(note.non_null("replacement_history")?)?;
         let texts = history.iter().filter_map(|item| Some(content_text(item.non_null("content")?)));
         let texts: Vec<String> = texts.collect();
         texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY))
-    });
-    if let Some(summary) = summary {
-        body.add("summary", &quote(&summary));
-    }
-    body
+    })
 }
 
 /// Returns the body of a result; `status` marks a call that failed or was refused.

@@ -597,7 +597,7 @@ impl<'a> ImportDelivery<'a> {
     }
 
     /// Returns the positions of runs of lines, each given by its first and last line number.
-    fn ranges_of_lines(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    pub(super) fn ranges_of_lines(&self, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
         let range = |(first, last): &(u64, u64)| {
             let from = self.line_positions.partition_point(|(line, ..)| line < first);
             let to = self.line_positions.partition_point(|(line, ..)| line <= last);

@@ -85,6 +85,29 @@ impl ImportError {
             Self::Read(_) => false,
         }
     }
+
+    /// Returns true if another source can be imported although this one failed: the store works.
+    #[must_use]
+    pub fn is_about_source(&self) -> bool {
+        match self {
+            Self::Client(error) => {
+                !matches!(error.obstacle(), RefusalCause::Store | RefusalCause::Caller)
+            }
+            Self::Taken { .. } | Self::Read(_) => true,
+        }
+    }
+
+    /// Describes the error and what makes the session accept the import.
+    fn describe(&self, session: &SessionId) -> String {
+        let Self::Client(ClientError::Refused(refusal)) = self else { return self.to_string() };
+        let is_restorable = refusal.action().is_some_and(|action| action.contains("restore"));
+        let verb = match &*refusal.code {
+            "session_archived" => "unarchive",
+            "session_deleted" | "session_expired" if is_restorable => "restore",
+            _ => return self.to_string(),
+        };
+        format!("{self}; `sessionlog {verb} {session}`, then import the file again")
+    }
 }
 
 /// Maximum left-out lines and conversations, and maximum sessions, that a report lists.
@@ -373,7 +396,8 @@ impl<'a> ImportRun<'a> {
             single.wanted = Some(session);
         }
         let preserved = single.transcript(place, program).take_preserved(line);
-        if !preserved.is_empty() && !single.refused {
+        let kept_lines = single.transcript(place, program).kept_lines(line);
+        if !(preserved.is_empty() && kept_lines.is_empty()) && !single.refused {
             // A compaction lists its kept events by position, so earlier events are sent first.
             self.single = Some(single);
             self.flush().await?;
@@ -381,9 +405,15 @@ impl<'a> ImportRun<'a> {
             single = returned;
             let kept = match single.refused {
                 true => Vec::new(),
-                false => single.delivery.find_positions(&preserved),
+                false => {
+                    let lines = single.delivery.ranges_of_lines(&kept_lines).into_iter();
+                    let mut kept = single.delivery.find_positions(&preserved);
+                    kept.extend(lines);
+                    kept.sort_unstable();
+                    kept
+                }
             };
-            single.transcript(place, program).claude.kept = kept;
+            single.transcript(place, program).set_kept(kept);
         }
         let transcript = single.transcript(place, program);
         if is_repeated {
@@ -454,7 +484,7 @@ impl<'a> ImportRun<'a> {
         match sent {
             Ok(()) => Ok(true),
             Err(error) if error.is_about_content() => {
-                let problem = error.to_string();
+                let problem = error.describe(session);
                 self.report.skipped.push(BadLine::new(line, problem, Some(session.clone())));
                 Ok(false)
             }
@@ -584,10 +614,11 @@ impl<'a> ImportRun<'a> {
             Some(single) if !single.refused && single.delivery.has_session() => {
                 self.report.sessions.push(single.delivery.session().clone());
                 single.delivery.record_unknown_types(single.seen.unknown_types());
-                single.delivery.finish().await?;
+                let session = single.delivery.session().clone();
                 let seen = std::mem::take(&mut single.seen);
+                let finished = single.delivery.finish().await;
                 self.add_unknown_counts(&seen);
-                Ok(())
+                self.accept(FIRST_LINE, &session, finished).map(drop)
             }
             _ => Ok(()),
         }

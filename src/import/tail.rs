@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::{
     claude::{ClaudeState, is_true},
-    codex::{self, CodexState},
+    codex::{self, CodexState, RolloutCompaction, RunOutcome},
     draft::{EventDraft, new_draft},
     lines::LINE_BYTES_MAX,
     members::{JsonMembers, ObjectWriter, content_text, quote},
@@ -90,6 +90,39 @@ pub struct NewLines {
 pub fn find_end(source: &mut (impl Read + Seek)) -> io::Result<ReadOffset> {
     let bytes = source.seek(SeekFrom::End(0))?;
     Ok(ReadOffset { bytes, check: hash_before(source, bytes)?, ..ReadOffset::default() })
+}
+
+/// Returns the outcome of a call of Codex, if one of the latest lines of its rollout reports it.
+///
+/// # Errors
+/// The error of the source.
+pub fn find_outcome(source: &mut (impl Read + Seek), call: &str) -> io::Result<Option<RunOutcome>> {
+    let size = source.seek(SeekFrom::End(0))?;
+    source.seek(SeekFrom::Start(size.saturating_sub(OPEN_BYTES)))?;
+    let mut bytes = Vec::new();
+    source.take(OPEN_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().rev().filter(|line| line.contains(call));
+    Ok(lines.find_map(|line| codex::outcome_of_call(&JsonMembers::read(line).ok()?, call)))
+}
+
+/// Returns the latest compaction in a rollout of Codex after an offset.
+///
+/// # Errors
+/// The error of the source.
+pub fn find_compaction(
+    source: &mut (impl Read + Seek),
+    place: Option<&ReadOffset>,
+) -> io::Result<Option<RolloutCompaction>> {
+    let size = source.seek(SeekFrom::End(0))?;
+    let from = place.map_or(0, |place| place.bytes).max(size.saturating_sub(ROUTE_BYTES));
+    source.seek(SeekFrom::Start(from))?;
+    let mut bytes = Vec::new();
+    source.take(ROUTE_BYTES).read_to_end(&mut bytes)?;
+    let private = Recogniser::private_spans_only();
+    let records = bytes.rsplit(|byte| *byte == b'\n').flat_map(split_records);
+    let mut records = records.filter_map(|text| CleanRecord::read(text, &private));
+    Ok(records.find_map(|record| RolloutCompaction::read(&record.line)))
 }
 
 /// Returns the read offset at the end of a transcript that begins with a copy of another session's;

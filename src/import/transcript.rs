@@ -182,6 +182,22 @@ impl Transcript {
         runs.into_iter().filter_map(ids).collect()
     }
 
+    /// Returns first and last line of each prompt that a compaction line of Codex keeps.
+    pub(super) fn kept_lines(&self, line: &JsonMembers) -> Vec<(u64, u64)> {
+        match self.program {
+            TranscriptProgram::ClaudeCode => Vec::new(),
+            TranscriptProgram::Codex => self.codex.kept_lines(line),
+        }
+    }
+
+    /// Sets the positions that the next compaction keeps.
+    pub(super) fn set_kept(&mut self, kept: Vec<(u64, u64)>) {
+        match self.program {
+            TranscriptProgram::ClaudeCode => self.claude.kept = kept,
+            TranscriptProgram::Codex => self.codex.kept = kept,
+        }
+    }
+
     /// Records number and parent of the next line, before [`Self::process_line`].
     pub(super) fn record_line(&mut self, line: &JsonMembers, number: u64) {
         match self.program {

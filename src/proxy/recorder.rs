@@ -20,7 +20,7 @@ use tokio::{
 use super::ProxyOptions;
 use crate::{
     api::sessions::CreateSession,
-    client::{BatchParts, Client, ClientError, RefusalCause, SessionWriter},
+    client::{BatchParts, Client, ClientError, RefusalCause, SESSION_ARCHIVED, SessionWriter},
     env::sync::{Mutex, MutexGuard},
     event::{SessionId, Timestamp, kinds, limits},
     secrets::{MaskingReport, Recogniser},
@@ -353,7 +353,14 @@ impl RecorderShared {
             writer.create(new, [""; 0]).await?;
             self.lanes().made.put(target.session.clone(), ());
         }
-        writer.append(events, None, None).await.map(drop)
+        match writer.append(events, None, None).await {
+            // Work takes its session out of the archive.
+            Err(error) if error.code() == SESSION_ARCHIVED => {
+                writer.set_archived(false).await?;
+                writer.append(events, None, None).await.map(drop)
+            }
+            appended => appended.map(drop),
+        }
     }
 
     /// Reports the number of lost events, to the user and in the log.

@@ -75,6 +75,8 @@ codes! {
     QuotaExceeded = "quota_exceeded",
     /// Too many requests.
     RateLimited = "rate_limited",
+    /// The session is archived: it can be read, not written.
+    SessionArchived = "session_archived",
     /// Acknowledged bytes are damaged.
     SessionDamaged = "session_damaged",
     /// The session was deleted and is in its grace period.
@@ -157,8 +159,8 @@ pub enum NextAction {
     DeleteNow(SessionId),
     /// Continue a damaged session without the lost events.
     AcceptLoss,
-    /// Create another session.
-    BeginAnother,
+    /// Take a session out of the archive.
+    Unarchive(SessionId),
 }
 
 /// A tool call that recovers from an error.

@@ -28,7 +28,7 @@ impl From<StoreError> for ServiceError {
             StoreError::SessionHeld { session } => plain(Code::SessionHeld)
                 .action("it stays until its hold is released")
                 .next(NextAction::ReleaseHold(session)),
-            StoreError::SessionArchived { session } => archived_error(&session),
+            StoreError::SessionArchived { session } => archived_error(session),
             StoreError::PositionConflict { tail, .. } => position_conflict_error(message, tail),
             StoreError::NotesConflict { .. } => with_retry(plain(Code::PositionConflict))
                 .action("others write to the session all the time: call again"),
@@ -151,11 +151,11 @@ fn with_retry(mut error: ServiceError) -> ServiceError {
 }
 
 /// Builds the error for an archived session, with an alternative to writing.
-fn archived_error(session: &SessionId) -> ServiceError {
+fn archived_error(session: SessionId) -> ServiceError {
     let problem = format!("{session} is archived: it can be read, not written to");
-    ServiceError::invalid("session", problem)
-        .action("continue in another session, or unarchive it")
-        .next(NextAction::BeginAnother)
+    ServiceError::new(Code::SessionArchived, problem)
+        .action("take it out of the archive, or continue in another session")
+        .next(NextAction::Unarchive(session))
 }
 
 /// Builds `lease_held`: the caller must send its token, wait, or take the lease over.

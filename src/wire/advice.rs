@@ -13,6 +13,10 @@ pub(super) fn format_action(hint: &Hint) -> Option<String> {
     }
 }
 
+/// Advice for the caller of a tool, who cannot unarchive a session.
+pub(crate) const FOR_TOOLS: &str = "; a tool's caller leaves this one with clear_session and \
+                                    starts another with stepNumber 1";
+
 fn format_calls(next: &NextAction) -> String {
     match next {
         NextAction::RestoreSession(session) => {
@@ -33,9 +37,9 @@ fn format_calls(next: &NextAction) -> String {
             "`sessionlog delete {session} --now`, or DELETE /v1/sessions/{session}?now=true"
         ),
         NextAction::AcceptLoss => "`sessionlog repair SESSION --accept-loss`".to_owned(),
-        NextAction::BeginAnother => "over HTTP create one; a tool's caller leaves this one with \
-                               clear_session and starts another with stepNumber 1"
-            .to_owned(),
+        NextAction::Unarchive(session) => format!(
+            "`sessionlog unarchive {session}`, or POST /v1/sessions/{session}/unarchive{FOR_TOOLS}"
+        ),
     }
 }
 
@@ -62,6 +66,7 @@ mod tests {
             NextAction::Steal(id()),
             NextAction::DeleteNow(id()),
             NextAction::AcceptLoss,
+            NextAction::Unarchive(id()),
         ] {
             let text = format_calls(&next);
             let commands = extract_calls(&text, "`sessionlog ", &['`']);

@@ -3,6 +3,7 @@
 //! resumes or starts receives the state of the work.
 
 pub mod answered;
+mod archived;
 mod days;
 mod events;
 mod given;

@@ -116,6 +116,12 @@ pub(super) enum Verb {
     Mcp(McpArgs),
     /// Record a hook event of Claude Code or Codex from standard input
     Hook,
+    /// Deliver events of hooks that wait or were set aside
+    #[command(after_help = "\
+Every verb delivers what waits, before its own work. Events that a session refused, and files that
+could not be read, are set aside; this verb tries them again and says what remains, and why.
+`sessionlog doctor` counts both.")]
+    Deliver,
     /// Add sessionlog's hooks and MCP tools to Claude Code or Codex
     Install(InstallArgs),
     /// Remove sessionlog from Claude Code's or Codex's settings

@@ -92,9 +92,7 @@ impl RefusedArguments {
                 self.call_about("get_events", json!({ "from": "0" }))
             }
             // The session is archived: leave it like a full one.
-            Code::InvalidRequest if hint.field.as_deref() == Some("session") => {
-                call_with("clear_session", json!({}))
-            }
+            Code::SessionArchived => call_with("clear_session", json!({})),
             Code::InvalidRequest if hint.field.as_deref() != Some("cursor") => return None,
             Code::InvalidRequest if self.tool == "list_sessions" => {
                 call_with("list_sessions", json!({}))

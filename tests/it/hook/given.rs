@@ -111,6 +111,32 @@ fn a_resumption_injects_the_text_of_a_compaction_whose_hook_failed() {
     quiet(&place, &start("resume"));
 }
 
+#[test]
+fn a_text_given_because_of_a_compaction_stays_in_the_context_after_it() {
+    for times in 1..=2 {
+        let place = Place::new();
+        quiet(&place, &start("startup"));
+        report_turn(&place, "t1");
+        quiet(&place, &claude("PreCompact", &json!({ "trigger": "manual" })));
+        told_to_model(&place, &start("compact"));
+        for _ in 1..times {
+            quiet(&place, &start("compact"));
+        }
+        let end = claude("PostCompact", &json!({ "trigger": "manual", "compact_summary": "s" }));
+        quiet(&place, &end);
+        // No start reports the second one: nothing was given because of it.
+        report_turn(&place, "t2");
+        quiet(&place, &end);
+        let events = place.events(SESSION);
+        let given = events.iter().find(|event| event["type"] == "context.injected").unwrap();
+        let at = given["position"].as_u64().unwrap();
+        let view = place.run(&["view", SESSION, "compactions", "--json"]).json();
+        let kept: Vec<&Value> =
+            view["compactions"].as_array().unwrap().iter().map(|one| &one["kept"]).collect();
+        assert_eq!(kept, [&json!([{ "from": at, "to": at + 1 }]), &json!([])], "{view}");
+    }
+}
+
 /// Codex compacts while it resumes, and reports the resumption, then the compaction.
 #[test]
 fn a_compaction_during_a_resumption_injects_one_text() {

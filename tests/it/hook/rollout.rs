@@ -300,3 +300,124 @@ fn a_prompt_typed_during_a_codex_turn_is_recorded_once_and_in_order() {
         assert_eq!(rollout.exported(), rollout.text());
     }
 }
+
+#[test]
+fn a_failed_command_of_codex_is_recorded_with_the_exit_code_of_its_rollout() {
+    let item = |code: i64| {
+        let status = if code == 0 { "completed" } else { "failed" };
+        let item = json!({ "type": "CommandExecution", "id": "c1", "command": ["bash", "-lc", "x"],
+            "status": status, "aggregated_output": "no\n", "exit_code": code });
+        ("event_msg", json!({ "type": "item_completed", "item": item }))
+    };
+    let output = |text: &str| {
+        let output = json!({ "type": "function_call_output", "call_id": "c1", "output": text });
+        ("response_item", output)
+    };
+    let cut = "Chunk ID: a0d330\nWall time: 0.0 seconds\nProcess exited with code 3\nOutput:\nno\n";
+    let older = json!({ "type": "exec_command_end", "call_id": "c1", "command": ["x"],
+        "stdout": "no\n", "exit_code": 2, "status": "failed" });
+    for (line, failed, code) in [
+        (Some(item(1)), true, json!(1)),
+        (Some(item(0)), false, json!(0)),
+        (Some(("event_msg", older)), true, json!(2)),
+        (Some(output(cut)), true, Value::Null),
+        (Some(output("no\n")), false, Value::Null),
+        (None, false, Value::Null),
+    ] {
+        let rollout = Rollout::new();
+        rollout.prompt("Deploy it");
+        let mut call = json!({ "tool_name": "Bash", "tool_use_id": "c1",
+            "tool_input": { "command": "make deploy" } });
+        rollout.tell("PreToolUse", call.clone());
+        line.clone().into_iter().for_each(|(kind, payload)| rollout.line(kind, payload));
+        call["tool_response"] = json!("no\n");
+        rollout.tell("PostToolUse", call);
+        let events = rollout.place.events(SESSION);
+        let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+        let wanted = (&json!(failed), &code, &json!("no\n"));
+        assert_eq!(
+            (&result["is_error"], &result["exit_code"], &result["content"]),
+            wanted,
+            "{line:?}"
+        );
+        let failures = rollout.view("continuation")["failures"].to_string();
+        assert_eq!(failures.contains("make deploy"), failed, "{line:?}: {failures}");
+    }
+}
+
+const SUMMARY: &str = "The carts were summed from zero.";
+const BEFORE_SUMMARY: &str = "Another language model started to solve this problem and produced a \
+                              summary of its thinking process:\n";
+
+impl Rollout {
+    /// Writes what Codex writes of a compaction that keeps these prompts.
+    fn compacts(&self, kept: &[&str]) {
+        self.said("assistant", SUMMARY);
+        let mut lines = self.lines.borrow_mut();
+        lines.last_mut().unwrap()["metadata"] = json!({ "compaction_output": true });
+        drop(lines);
+        let said = |role: &str, text: &str| {
+            let content = json!([{ "type": "input_text", "text": text }]);
+            json!({ "type": "message", "role": role, "content": content })
+        };
+        let program = [
+            said("developer", "<permissions instructions>\n</permissions instructions>"),
+            said("user", "<environment_context>\n  <cwd>/c</cwd>\n</environment_context>"),
+        ];
+        let summary = format!("{BEFORE_SUMMARY}{SUMMARY}");
+        let kept = kept.iter().map(|text| said("user", text));
+        let history: Vec<Value> =
+            program.into_iter().chain(kept).chain([said("user", &summary)]).collect();
+        self.line("compacted", json!({ "message": summary, "replacement_history": history }));
+    }
+
+    /// Returns what the compactions took out, and their summaries.
+    fn compactions(&self) -> Vec<(Value, Value)> {
+        let view = self.view("compactions");
+        let all = view["compactions"].as_array().unwrap().iter();
+        all.map(|one| (one["kept"].clone(), one["summary"].clone())).collect()
+    }
+}
+
+#[test]
+fn a_compaction_of_codex_keeps_the_prompts_and_has_the_summary_which_is_no_message() {
+    let prompts = ["Sum the carts from zero", "Where were we", "Sum the carts from zero "];
+    let (hooks, import) = (Rollout::new(), Rollout::new());
+    for (n, typed) in (1..).zip(&prompts) {
+        hooks.turn(n, typed);
+    }
+    hooks.tell("PreCompact", json!({ "trigger": "auto" }));
+    hooks.compacts(&prompts[1..]);
+    hooks.tell("PostCompact", json!({ "trigger": "auto" }));
+    hook(&hooks.place, &hooks.hook_event("SessionStart", json!({ "source": "compact" })));
+    hooks.turn(4, "And now");
+    // A second one keeps an earlier prompt as well.
+    hooks.tell("PreCompact", json!({ "trigger": "auto" }));
+    hooks.compacts(&["Where were we", "And now"]);
+    hooks.tell("PostCompact", json!({ "trigger": "auto" }));
+    import.lines.borrow_mut().clone_from(&hooks.lines.borrow());
+    import.import();
+    for (by, rollout) in [("hooks", &hooks), ("import", &import)] {
+        let events = rollout.place.events(SESSION);
+        let is_summary = |event: &&Value| event["content"].to_string().contains(SUMMARY);
+        let said = events.iter().filter(is_summary).find(|event| event["type"] == "agent.message");
+        assert_eq!(said, None, "{by}");
+        let at = |text: &str| {
+            let is_it = |event: &&Value| {
+                event["type"] == "user.message" && event["content"].to_string().contains(text)
+            };
+            events.iter().rfind(is_it).unwrap()["position"].as_u64().unwrap()
+        };
+        let range = |text: &str| json!({ "from": at(text), "to": at(text) + 1 });
+        let summary = json!(format!("{BEFORE_SUMMARY}{SUMMARY}"));
+        let first = json!([range("Where were we"), range("Sum the carts")]);
+        let second = json!([range("Where were we"), range("And now")]);
+        let wanted = [(first, summary.clone()), (second, summary)];
+        assert_eq!(rollout.compactions(), wanted, "{by}: {events:?}");
+    }
+    assert_eq!(import.exported(), import.text());
+    let before = hooks.compactions();
+    hooks.import();
+    assert_eq!(hooks.exported(), hooks.text());
+    assert_eq!(hooks.compactions(), before);
+}

@@ -48,7 +48,7 @@ async fn a_session_is_created_read_changed_archived_and_deleted() {
         house.call("POST", "/v1/sessions/s.1/archive", &[], None).await;
         let events = json!({"events": [{"type": "a.b"}]});
         let refused = house.post("/v1/sessions/s.1/events", &events).await;
-        assert_eq!((refused.status, refused.code()), (422, "invalid_request".to_owned()));
+        assert_eq!((refused.status, refused.code()), (423, "session_archived".to_owned()));
         assert_eq!(house.get("/v1/sessions/s.1/events").await.json()["tail"], 1);
 
         let deleted = house.call("DELETE", "/v1/sessions/s.1", &[], None).await;

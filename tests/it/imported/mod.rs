@@ -1,6 +1,7 @@
 //! Import of a transcript of Claude Code: each text of a user and of the agent is in the views
 //! once, and the file is exported byte for byte.
 
+mod failed;
 mod large;
 mod lines;
 mod named;

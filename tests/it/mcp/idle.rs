@@ -167,7 +167,7 @@ async fn an_archived_session_is_readable_and_the_recovery_call_starts_another_on
                 continue;
             }
             let error = answer.unwrap_err();
-            assert_eq!(error["kind"], "invalid_request", "{which}: {tool}");
+            assert_eq!(error["kind"], "session_archived", "{which}: {tool}");
             let message = error["message"].as_str().unwrap();
             assert!(message.contains("archived"), "{which}: {message}");
             let (next, with_arguments) = next_call(&arguments, &error).unwrap();
