@@ -281,11 +281,11 @@ impl Service {
 
 pub(super) fn to_candidate(info: SessionInfo, here: bool) -> CandidateSession {
     CandidateSession {
+        updated_at: info.worked_at(),
         session: info.key.session,
         title: info.title,
         workspace: info.workspace,
         here,
         tail: info.tail,
-        updated_at: info.worked_at(),
     }
 }
