@@ -190,12 +190,12 @@ pub struct SharedStore {
     /// the server does) or `replicated` (a synchronous standby has it as well).
     pub durability: String,
     /// Nodes that reported within the last ten seconds; first the one that answers.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<StoreNode>,
 }
 
 /// Process that serves a shared store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Node {
+pub struct StoreNode {
     /// Machine and process id, as `HOST/PID`.
     pub place: String,
     /// Version of the program.

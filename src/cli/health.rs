@@ -17,7 +17,7 @@ use super::{
     values::Environment,
 };
 use crate::{
-    api::admin::{KeysAnswer, Node},
+    api::admin::{KeysAnswer, StoreNode},
     client::{Client, ClientError, HttpRequest, OwnerReport},
     env::{Env, files},
     event::{HOOK_ID, kinds},
@@ -120,7 +120,7 @@ impl StoreStatus {
     }
 
     /// Returns the nodes of a store that several share, as the running owner knows them.
-    fn nodes(&self) -> Option<&[Node]> {
+    fn nodes(&self) -> Option<&[StoreNode]> {
         Some(&self.owner.as_ref().ok()?.shared.as_ref()?.nodes)
     }
 }
@@ -244,7 +244,7 @@ pub(super) fn print_status(
         rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
     if let Some(nodes) = health.nodes() {
-        let name = |node: &Node| match node.alike {
+        let name = |node: &StoreNode| match node.alike {
             true => node.place.clone(),
             false => format!("{} (other lifetimes or another version)", node.place),
         };

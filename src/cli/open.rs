@@ -16,7 +16,7 @@ use crate::{
     client::{Client, ClientError, ClientTarget},
     env::{Env, Lock, files, host, sync::Mutex},
     store::{
-        Lifetimes, SharedStore, Store, StoreError,
+        Lifetimes, Sharing, Store, StoreError,
         local::{LocalStore, OpenError},
         remote::{self, Durability, PostgresUrl, RemoteOptions, RemoteStore},
     },
@@ -140,7 +140,7 @@ impl CheckedStore {
         };
         let opened = RemoteStore::open_postgres(&url, clock, entropy, options).await;
         let store = opened.map_err(|error| database_failure(&url, &error))?;
-        if let Some(SharedStore { durability, nodes }) = store.shared() {
+        if let Some(Sharing { durability, nodes }) = store.shared() {
             info!(database = %url, durability, "node started");
             if durability == Durability::Single.as_str() {
                 warn!(

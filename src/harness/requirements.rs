@@ -20,10 +20,11 @@ const BINDING: [&str; 11] = [
     "can't",
 ];
 
-/// Words before an order that forbids, and words behind which "must" is a guess and "never" a report.
+/// Words before an order that forbids.
 const LEADS: [&str; 10] =
     ["and", "but", "so", "then", "please", "also", "again", "you", "we", "rule"];
-const TOLD: [&str; 11] =
+/// Words behind which "must" is a guess, and "never" a report.
+const REPORTED: [&str; 11] =
     ["it", "this", "that", "there", "i", "i've", "have", "has", "had", "was", "were"];
 
 /// Returns true if a sentence requires or forbids something.
@@ -56,7 +57,7 @@ pub(super) fn standing_rules(text: &str) -> impl Iterator<Item = &str> {
         let orders = |at: usize| before(at).is_none_or(|word| LEADS.contains(&word));
         let sets = |(at, word): (usize, &String)| match word.as_str() {
             "mustn't" => true,
-            "always" | "never" | "must" => before(at).is_none_or(|word| !TOLD.contains(&word)),
+            "always" | "never" | "must" => before(at).is_none_or(|word| !REPORTED.contains(&word)),
             "don't" | "dont" | "only" | "avoid" => orders(at),
             "leave" => orders(at) && words.iter().skip(at).any(|word| word == "alone"),
             "now" => before(at) == Some("from") && words.get(at + 1).is_some_and(|on| on == "on"),
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_told_from_requests_reports_and_questions() {
+    fn a_rule_is_no_request_no_report_and_no_question() {
         for (text, wanted) in [
             ("Fix the parser. Never touch vendor/. Thanks!", &["Never touch vendor/."][..]),
             (

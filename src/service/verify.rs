@@ -16,8 +16,8 @@ use super::{
 use crate::{
     api::{
         admin::{
-            Damage, HeadAnswer, KeysAnswer, Node, RecoveryReport, RepairAnswer, ScrubReport,
-            SharedStore, VerifyAnswer,
+            Damage, HeadAnswer, KeysAnswer, RecoveryReport, RepairAnswer, ScrubReport, SharedStore,
+            StoreNode, VerifyAnswer,
         },
         backup::{BackupMade, BackupPart},
         events::Gap,
@@ -275,9 +275,9 @@ impl From<store::ScrubResult> for ScrubReport {
     }
 }
 
-impl From<store::SharedStore> for SharedStore {
-    fn from(shared: store::SharedStore) -> Self {
-        let nodes = shared.nodes.into_iter().map(|node| Node {
+impl From<store::Sharing> for SharedStore {
+    fn from(shared: store::Sharing) -> Self {
+        let nodes = shared.nodes.into_iter().map(|node| StoreNode {
             place: node.place,
             version: node.version,
             silent_ms: u64::try_from(node.silent.as_millis()).unwrap_or(u64::MAX),

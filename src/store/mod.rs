@@ -37,7 +37,7 @@ pub use values::{
     AppendResult, BackupInfo, ChainReceipt, ExpiringSession, Family, FilePart, FillDirection,
     ForkPoint, Health, KeepReason, KeyReport, LastCheckpoint, LeaseCall, LiveNode, NewSession,
     NotesQuery, PlacedEvent, ReadRequest, ReceiptState, Recovery, RelatedSession, RepairResult,
-    ScrubResult, SessionGap, SessionInfo, SessionLease, SessionUpdate, SharedStore, Slice, Stage,
+    ScrubResult, SessionGap, SessionInfo, SessionLease, SessionUpdate, Sharing, Slice, Stage,
     Survival, SweepResult, TenantUsage, VerifyResult, Watch, WorkState,
 };
 
@@ -273,7 +273,7 @@ pub trait Store: Maintain + Derived {
     fn health(&self) -> Health;
 
     /// Returns the database and its nodes, if other processes may write to the store, too.
-    fn shared(&self) -> Option<SharedStore> {
+    fn shared(&self) -> Option<Sharing> {
         None
     }
 

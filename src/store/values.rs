@@ -498,7 +498,7 @@ pub enum Health {
 
 /// Database that several processes share as a store, as one of them, a node, knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SharedStore {
+pub struct Sharing {
     /// Durability of a commit: `weak`, `single` or `replicated`.
     pub durability: &'static str,
     /// Nodes that are alive, this one first.

@@ -20,9 +20,8 @@ use sessionlog::{
         AppendResult, BackupInfo, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
         DerivedName, ExpiringSession, Family, FilePart, Health, HeldEvents, KeyReport, LeaseCall,
         Lifetimes, Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest,
-        ReceiptState, Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate,
-        SharedStore, Slice, Store, StoreFuture, StoreResult, SweepResult, TenantUsage,
-        VerifyResult, Watch,
+        ReceiptState, Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Sharing,
+        Slice, Store, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
     },
 };
 use tokio::sync::watch;
@@ -273,7 +272,7 @@ impl Store for ByTurns {
         self.next().health()
     }
 
-    fn shared(&self) -> Option<SharedStore> {
+    fn shared(&self) -> Option<Sharing> {
         self.next().shared()
     }
 

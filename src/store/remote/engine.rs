@@ -20,8 +20,8 @@ use crate::{
         AppendResult, ChainReceipt, ChangedSessions, ChangesSeen, Derived, DerivedFile,
         DerivedName, ExpiringSession, Family, Health, HeldEvents, KeyReport, LeaseCall, Lifetimes,
         Listing, ListingPage, Maintain, Mapped, NewSession, NotesQuery, ReadRequest, ReceiptState,
-        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, SharedStore, Slice,
-        Store, StoreError, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
+        Recovery, RepairResult, SessionInfo, SessionLease, SessionUpdate, Sharing, Slice, Store,
+        StoreError, StoreFuture, StoreResult, SweepResult, TenantUsage, VerifyResult, Watch,
         base::Base,
         rules::{WriteKind, WriteRequest},
     },
@@ -391,7 +391,7 @@ impl Store for RemoteStore {
         self.0.health()
     }
 
-    fn shared(&self) -> Option<SharedStore> {
+    fn shared(&self) -> Option<Sharing> {
         Some(self.0.shared())
     }
 

@@ -38,7 +38,7 @@ use crate::{
     event::{Position, Range, SessionKey, Timestamp, limits},
     log::{ChainValue, Entry},
     store::{
-        Health, KeyReport, Lifetimes, LiveNode, SharedStore, StoreError, StoreResult,
+        Health, KeyReport, Lifetimes, LiveNode, Sharing, StoreError, StoreResult,
         base::{
             Base, BaseStatus, Durability, Hash16, Heartbeat, OtherNode, RowSelection, SessionRow,
         },
@@ -293,7 +293,7 @@ impl Node {
     }
 
     /// Returns the durability of commits and the nodes that are alive, by the last report.
-    pub(super) fn shared(&self) -> SharedStore {
+    pub(super) fn shared(&self) -> Sharing {
         let about = about(&self.options, &self.keys);
         let (place, silent) = (self.options.place.clone(), Duration::ZERO);
         let own = OtherNode { place, about, silent };
@@ -306,7 +306,7 @@ impl Node {
             silent: age + node.silent,
             is_alike: settings(node) == settings(&own),
         });
-        SharedStore { durability: status.last.durability.as_str(), nodes: nodes.collect() }
+        Sharing { durability: status.last.durability.as_str(), nodes: nodes.collect() }
     }
 
     /// Continues a rotation of the master key, or begins one: not while a live node lacks the new
