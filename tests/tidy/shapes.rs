@@ -25,9 +25,9 @@ type Measure = fn(&[Source]) -> usize;
 /// `store` and in each engine), and by 3 400 for rows, the strip and the comparison of sessions
 /// (`harness/{rows,compare}`, `projection/strip`) and the player that shows them, and by 1 200 for
 /// tokens of many sessions, subagents, the page and the way to it (`page`, `cli/browse`), and by
-/// 250 for the files of subagents that an import takes into their session (`import/interleave`), and by 700 for
-/// events of hooks that are counted and delivered again, and for what a rollout says of an outcome
-/// and of a compaction (`hook/{spool,tail}`, `cli/hook`, `import/codex`).
+/// 250 for the files of subagents that an import takes into their session (`import/interleave`),
+/// and by 700 for events of hooks that are counted and delivered again, and for what a rollout says
+/// of an outcome and of a compaction (`hook/{spool,tail}`, `cli/hook`, `import/codex`).
 const FIGURES: [(&str, usize, Measure); 9] = [
     ("lines of src", 155_250, lines),
     ("conversions of shapes above service", 15, conversions),
