@@ -263,11 +263,7 @@ pub(super) fn print_status(
             Err(problem) => format!("unknown: {problem}"),
         },
     ));
-    let UndeliveredEvents { waiting, refused, .. } = &health.undelivered;
-    if waiting + refused > 0 {
-        let counts = format!("{waiting} wait, {refused} were refused");
-        rows.push(("hook events", format!("{counts}; `sessionlog doctor` says more")));
-    }
+    rows.extend(describe_undelivered(&health.undelivered).map(|told| ("hook events", told)));
     if config.is_directory() {
         let free = health.free.map_or_else(|| "unknown".to_owned(), |free| format_size(free.bytes));
         let journal = match health.bytes_of_journal {
@@ -308,6 +304,13 @@ pub(super) fn print_status(
         screen.print_line(format!("{name}{value}"))?;
     }
     Ok(())
+}
+
+/// Describes the events of hooks that are not in the store, if there are any.
+fn describe_undelivered(events: &UndeliveredEvents) -> Option<String> {
+    let UndeliveredEvents { waiting, refused, .. } = events;
+    let counts = format!("{waiting} wait, {refused} were refused");
+    (waiting + refused > 0).then(|| format!("{counts}; `sessionlog doctor` says more"))
 }
 
 fn describe_owner(health: &StoreStatus) -> String {

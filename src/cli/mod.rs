@@ -293,11 +293,7 @@ fn execute(arguments: Arguments, environment: &Environment, screen: &mut Screen)
         foreign::describe_ignored_variables(environment).for_each(|said| screen.print_note(said));
     }
     let client = connect::create_client(&config, environment)?;
-    if let Verb::Deliver = verb {
-        return runtime.block_on(hook::deliver_all(&client, &config, environment, screen));
-    }
-    runtime.block_on(hook::deliver_spooled(&client, &config, environment, screen));
-    let outcome = runtime.block_on(run_client_verb(client, verb, &config, environment, screen));
+    let outcome = runtime.block_on(deliver_and_run(client, verb, &config, environment, screen));
     // A task may still block on standard input.
     runtime.shutdown_background();
     outcome
@@ -328,6 +324,21 @@ fn creates_store(verb: &Verb) -> bool {
         Verb::Handoff(handoff) => matches!(handoff.verb, args::HandoffVerb::Save(_)),
         _ => false,
     }
+}
+
+/// Delivers spooled events of hooks, then runs the verb.
+async fn deliver_and_run(
+    client: Client,
+    verb: Verb,
+    config: &Config,
+    environment: &Environment,
+    screen: &mut Screen,
+) -> Outcome {
+    if let Verb::Deliver = verb {
+        return hook::deliver_all(&client, config, environment, screen).await;
+    }
+    hook::deliver_spooled(&client, config, environment, screen).await;
+    run_client_verb(client, verb, config, environment, screen).await
 }
 
 /// Runs a verb that sends requests to a server.

@@ -397,7 +397,8 @@ impl<'a> ImportRun<'a> {
         }
         let preserved = single.transcript(place, program).take_preserved(line);
         let kept_lines = single.transcript(place, program).kept_lines(line);
-        if !(preserved.is_empty() && kept_lines.is_empty()) && !single.refused {
+        let keeps = !preserved.is_empty() || !kept_lines.is_empty();
+        if keeps && !single.refused {
             // A compaction lists its kept events by position, so earlier events are sent first.
             self.single = Some(single);
             self.flush().await?;
