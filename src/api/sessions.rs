@@ -32,8 +32,8 @@ pub struct Session {
     pub ttl_seconds: Option<u64>,
     /// Creation time, RFC 3339.
     pub created_at: String,
-    /// Time of the last work, RFC 3339: of the latest events, marks left out. A title or the archive
-    /// does not move it.
+    /// Time of the last work, RFC 3339: of the latest events, marks left out. A title or the
+    /// archive does not move it.
     pub updated_at: String,
     /// Time at which it was archived, RFC 3339.
     pub archived_at: Option<String>,

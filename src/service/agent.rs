@@ -236,8 +236,9 @@ impl Service {
 }
 
 impl Service {
-    /// Reports the sessions of this machine's own user as idle whose agent's processes are not among
-    /// the running ones, which include the machine's name: the agent was killed. Returns how many.
+    /// Reports the sessions of this machine's own user as idle whose agent's processes are not
+    /// among the running ones, which include the machine's name: the agent was killed. Returns how
+    /// many.
     ///
     /// # Errors
     /// Errors of the engine. A session that is written to meanwhile is left alone.

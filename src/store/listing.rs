@@ -28,8 +28,8 @@ impl SessionInfo {
         self.metadata_time(BEGAN_KEY).map_or(self.created_at, |began| began.min(self.created_at))
     }
 
-    /// Returns the metadata for a batch of so many events that are no work: the time of the last work
-    /// stays. Another append in between counts as work.
+    /// Returns the metadata for a batch of so many events that are no work: the time of the last
+    /// work stays. Another append in between counts as work.
     #[must_use]
     pub(crate) fn kept_work_time(&self, events: u64) -> BTreeMap<String, Option<String>> {
         let tail = self.tail.plus(events);

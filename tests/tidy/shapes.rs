@@ -27,10 +27,10 @@ type Measure = fn(&[Source]) -> usize;
 /// tokens of many sessions, subagents, the page and the way to it (`page`, `cli/browse`), and by
 /// 250 for the files of subagents that an import takes into their session (`import/interleave`), by
 /// 700 for events of hooks that are counted and delivered again, and for what a rollout says of an
-/// outcome and of a compaction (`hook/{spool,tail}`, `cli/hook`, `import/codex`), and by 300 for the
-/// nodes of a store, killed agents and rules of other sessions (`api/admin`, `service/agent`).
+/// outcome and of a compaction (`hook/{spool,tail}`, `cli/hook`, `import/codex`), and by 450 for
+/// the nodes of a store, killed agents and rules of other sessions (`api/admin`, `service/agent`).
 const FIGURES: [(&str, usize, Measure); 9] = [
-    ("lines of src", 155_250, lines),
+    ("lines of src", 155_400, lines),
     ("conversions of shapes above service", 15, conversions),
     ("tools whose arguments are declared by hand", 5, tools_by_hand),
     ("type names declared more than once", 5, |sources| declared(sources, 1).len()),

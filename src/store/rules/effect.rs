@@ -19,8 +19,8 @@ pub(crate) struct FrameEffect {
     pub(crate) end_lsn: Lsn,
     /// Time at which its records were written.
     pub(crate) at: Timestamp,
-    /// True if it has no event: the session was not worked in. A title, the archive, a note, a lease
-    /// and a redaction are no work.
+    /// True if it has no event: the session was not worked in. A title, the archive, a note, a
+    /// lease and a redaction are no work.
     pub(crate) aside: bool,
     /// True if it is a note that no caller requested: the session was not used.
     pub(crate) idle: bool,

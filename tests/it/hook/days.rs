@@ -143,7 +143,7 @@ fn a_start_continues_a_killed_session_and_not_an_older_one() {
 
 /// A person looks at old work, and sets a mark, a title and a checkpoint there.
 #[test]
-fn what_a_person_notes_on_an_old_session_makes_it_neither_the_last_work_nor_unfinished() {
+fn an_old_session_that_a_person_marks_is_neither_the_last_work_nor_unfinished() {
     let place = Place::new();
     first_day(&place);
     let day = second_day(&place);
@@ -167,7 +167,7 @@ fn what_a_person_notes_on_an_old_session_makes_it_neither_the_last_work_nor_unfi
     has(last, &["day-2", "rounded half up"]);
 }
 
-/// The agent stops after each answer, and goes on with the next request.
+/// The agent stops after each answer, and runs again with the next request.
 #[test]
 fn an_agent_is_running_from_each_request_to_its_stop() {
     let place = Place::new();
