@@ -243,14 +243,7 @@ pub(super) fn print_status(
         let url = health.owner.as_ref().ok().and_then(|owner| owner.url.clone());
         rows.push(("url", url.unwrap_or_else(|| "none; `sessionlog serve` listens on one".into())));
     }
-    if let Some(nodes) = health.nodes() {
-        let name = |node: &StoreNode| match node.alike {
-            true => node.place.clone(),
-            false => format!("{} (other lifetimes or another version)", node.place),
-        };
-        let places: Vec<String> = nodes.iter().map(name).collect();
-        rows.push(("nodes", format!("{}: {}", nodes.len(), places.join(", "))));
-    }
+    rows.extend(health.nodes().map(|nodes| ("nodes", describe_nodes(nodes))));
     rows.push(("recording", pause::describe_recording(config, screen).0));
     rows.push((
         "sessions",
@@ -276,16 +269,7 @@ pub(super) fn print_status(
         rows.push(("free space", free));
     }
     if config.url.is_none() {
-        rows.push((
-            "encryption",
-            match &health.keys {
-                None => "no store yet".to_owned(),
-                Some(Ok((false, _))) => "off".to_owned(),
-                Some(Ok((true, true))) => "on".to_owned(),
-                Some(Ok((true, false))) => "on, and its key was not given".to_owned(),
-                Some(Err(problem)) => format!("unknown: {problem}"),
-            },
-        ));
+        rows.push(("encryption", describe_encryption(&health)));
     }
     if config.is_directory() {
         rows.push((
@@ -304,6 +288,25 @@ pub(super) fn print_status(
         screen.print_line(format!("{name}{value}"))?;
     }
     Ok(())
+}
+
+fn describe_nodes(nodes: &[StoreNode]) -> String {
+    let name = |node: &StoreNode| match node.alike {
+        true => node.place.clone(),
+        false => format!("{} (other lifetimes or another version)", node.place),
+    };
+    let places: Vec<String> = nodes.iter().map(name).collect();
+    format!("{}: {}", nodes.len(), places.join(", "))
+}
+
+fn describe_encryption(health: &StoreStatus) -> String {
+    match &health.keys {
+        None => "no store yet".to_owned(),
+        Some(Ok((false, _))) => "off".to_owned(),
+        Some(Ok((true, true))) => "on".to_owned(),
+        Some(Ok((true, false))) => "on, and its key was not given".to_owned(),
+        Some(Err(problem)) => format!("unknown: {problem}"),
+    }
 }
 
 /// Describes the events of hooks that are not in the store, if there are any.

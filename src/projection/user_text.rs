@@ -54,8 +54,8 @@ const EMPTY_WORDS: &str = " ok okay k kk yes y yep yeah yup sure please pls than
     sim obrigado obrigada claro bedankt dank je da да ок хорошо спасибо ага tak dzięki evet tamam \
     好 好的 是 是的 行 对 嗯 可以 谢谢 はい うん 了解 ありがとう 네 예 응 감사합니다 ";
 
-/// Phrases that only agree, are polite, or ask where the work stands.
-const EMPTY_PHRASES: [&str; 107] = phrase_list(
+/// Phrases that only agree or are polite.
+const EMPTY_PHRASES: [&str; 88] = phrase_list(
     "a lot|thanks again|thank you again|thx again|for everything|for that|for this|\
      i appreciate it|i appreciate your help|many thanks|much appreciated|that helps|that s all|\
      that is all|that will be all|that s all i need|that s all i needed|that was helpful|\
@@ -64,10 +64,6 @@ const EMPTY_PHRASES: [&str; 107] = phrase_list(
      next|do it|do that|do so|let s go|lets go|sounds good|looks good|looks good to me|\
      that s right|that is right|that s correct|i agree|i confirm|confirm|approve|resume|\
      you can continue|you can proceed|please continue with it|go ahead with it|yes that s right|\
-     where were we|where are we|where did we stop|where did we leave off|where was i|\
-     what s next|what is next|what next|what comes next|which step is next|what s left|\
-     what is left|pick up where we left off|continue where we left off|let s continue|\
-     let us continue|wo waren wir|wo sind wir|où en étions nous|\
      weiter|mach weiter|mach das|los|los geht s|passt|weitermachen|fahre fort|continuez|vas|vas y|\
      d accord|allez|allez y|sigue|continua|continúa|adelante|por favor|avanti|va bene|vai|\
      pode continuar|prossiga|ga door|ga verder|продолжай|дальше|давай|继续|続けて",

@@ -175,7 +175,10 @@ for name in ["price.py", "tax.py", "cart.py", "money.py", "CHANGES.md", "README.
 told("and no other file", len(files) == 6, files)
 reverted = [name.split(" ")[0] for name in told_of if "(reverted" in name]
 told("the reverted file, as reverted", reverted == ["stock.py"], told_of)
-told("nothing of its own compaction as work", "look at the harbour" not in view, view)
+# The summary that the program made of it is shown as one, without the program's introduction.
+summed = line(view, "The conversation before, as its client summed it up")
+told("nothing of its own compaction as work", "look at the harbour" not in view.replace(summed or "\0", ""), view)
+told("no introduction of a summary", "Another language model" not in view, view)
 told("the words between calls", all(text in view for text in WORDS), view)
 told("and nothing twice", all(view.count(text) == 1 for text in WORDS + said), view)
 told("no JSON", '{"' not in view and '\\"' not in view, view)

@@ -357,7 +357,7 @@ async fn refuses_successors(house: &House, restore: &str, notebook: &str) {
         ("audit", "session_not_found"),
         ("none", "session_not_found"),
         ("away", "session_deleted"),
-        ("put", "invalid_request"),
+        ("put", "session_archived"),
     ] {
         for create in [true, false] {
             let asked = json!({"session_id": "s-wolfsbane", "successor_id": successor,

@@ -40,6 +40,23 @@ fn dropped_events_are_not_in_the_context_until_kept_again() {
 }
 
 #[test]
+fn the_introduction_of_a_summary_to_the_next_model_is_no_part_of_it() {
+    let begin = "Another language model started to solve this problem";
+    for (summary, expected) in [
+        (format!("{begin} and produced a summary:\nTwo walls stand.\n"), "Two walls stand."),
+        (
+            format!("{begin} and left this: one wall."),
+            &*format!("{begin} and left this: one wall."),
+        ),
+        ("Two walls.\nOne door.".to_owned(), "Two walls.\nOne door."),
+    ] {
+        let body = serde_json::json!({ "summary": summary }).to_string();
+        let made = fold_events(&[(10, "context.compacted", &body)]);
+        assert_eq!(made.latest().next().and_then(|one| one.summary.as_deref()), Some(expected));
+    }
+}
+
+#[test]
 fn a_compaction_without_dropped_ranges_drops_all_but_the_kept_ones() {
     for (kind, body, expected) in [
         ("context.compacted", r#"{"kept":[[4,6]]}"#, &[(0, 4), (6, 10)][..]),
