@@ -464,7 +464,7 @@ def errors(server, key, reader):
     wire.lose = 1
     check(of.archive(session).archived_at, "archiving is repeated")
     refused(lambda: of.events.send(session, events=[message]),
-            anthropic.UnprocessableEntityError, 422, "invalid_request")
+            anthropic.APIStatusError, 423, "session_archived")
 
 
 # ---- The session tool runner.
