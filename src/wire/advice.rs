@@ -77,7 +77,7 @@ mod tests {
             let section = section.last().unwrap_or_default().split("\n## ").next();
             let is_there = |flag: &str| section.is_some_and(|section| section.contains(flag));
             assert!(flag.is_none_or(is_there), "{command}");
-            for path in extract_calls(&text, "/v1/sessions/s", &[',', ' ', '?']) {
+            for path in extract_calls(&text, "/v1/sessions/s", &[',', ';', ' ', '?']) {
                 let route = format!("\"/v1/sessions/{{session}}{path}\"");
                 assert!(routes.contains(&route), "{route}");
             }

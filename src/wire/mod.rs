@@ -29,6 +29,7 @@ pub const NDJSON: &str = "application/x-ndjson";
 /// Media type of server-sent events.
 pub const SSE: &str = "text/event-stream";
 
+#[cfg(feature = "cli")]
 pub(crate) use advice::FOR_TOOLS;
 pub use nearest::{edit_distance, nearest_name};
 
