@@ -266,7 +266,8 @@ impl Service {
     /// Returns the service with storage quotas for tenants.
     #[must_use]
     pub fn with_quotas(mut self, quotas: impl Into<PerTenant<Quotas>>) -> Self {
-        self.ledger = Arc::new(quota::UsageLedger::new(quotas.into()));
+        self.ledger =
+            Arc::new(quota::UsageLedger::new(quotas.into(), self.store.shared().is_some()));
         self
     }
 

@@ -40,6 +40,8 @@ pub struct Quotas {
 #[derive(Default)]
 pub(super) struct UsageLedger {
     quotas: PerTenant<Quotas>,
+    /// True if other nodes write to the store, too.
+    is_shared: bool,
     by_tenant: RwLock<HashMap<TenantId, Arc<TenantCounts>>>,
 }
 
@@ -52,8 +54,8 @@ struct TenantCounts {
 }
 
 impl UsageLedger {
-    pub(super) fn new(quotas: PerTenant<Quotas>) -> Self {
-        Self { quotas, by_tenant: RwLock::default() }
+    pub(super) fn new(quotas: PerTenant<Quotas>, is_shared: bool) -> Self {
+        Self { quotas, is_shared, by_tenant: RwLock::default() }
     }
 
     fn tenant_counts(&self, tenant: &TenantId) -> Arc<TenantCounts> {
@@ -115,7 +117,7 @@ impl Service {
         let bytes =
             (body_bytes as u64).saturating_add((records as u64).saturating_mul(RECORD_BYTES));
         let counts = self.ledger.tenant_counts(tenant);
-        let age_max = self.store.shared().map(|_| RECOUNT_SHARED);
+        let age_max = self.ledger.is_shared.then_some(RECOUNT_SHARED);
         if counts.is_due(self.clock.monotonic(), age_max) {
             self.recount(tenant, &counts).await?;
         }
