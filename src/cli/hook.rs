@@ -108,10 +108,7 @@ fn record_event(common: &CommonFlags, environment: &Environment, screen: &mut Sc
         // The directory is recorded, and may contain a secret like any other text.
         directory: directory.map(|directory| secrets.mask(&directory).into_text()),
         secrets,
-        process: parents::parent_process_names()
-            .into_iter()
-            .chain([parents::machine_name()])
-            .collect(),
+        process: parents::names_with_machine(),
         home: environment.text("HOME").map(PathBuf::from),
         wait: config.as_ref().map_or(Duration::ZERO, |config| config.hook_wait),
         timeout: config.as_ref().map_or(Duration::MAX, |config| config.hook_timeout),

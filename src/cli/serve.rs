@@ -214,8 +214,8 @@ async fn run_sweeps(service: Service, stop: CancellationToken) {
 
 /// Looks for agents that were killed at intervals, until the owner stops.
 async fn run_looks_at_agents(service: Service, stop: CancellationToken) {
-    while let Some(running) = parents::running_names() {
-        if let Err(error) = service.stop_gone_agents(&running).await {
+    loop {
+        if let Err(error) = service.stop_gone_agents(parents::running_names).await {
             tracing::warn!(%error, "sessions of killed agents count as running for now");
         }
         tokio::select! {

@@ -13,6 +13,8 @@ const NAMED_MAX: usize = 8;
 const STAT_BYTES_MAX: u64 = 4 << 10;
 /// Hexadecimal digits of a name.
 const DIGITS: usize = 16;
+/// Prefix of the name of a machine.
+pub const MACHINE: &str = "machine:";
 /// Programs that only run another program: they are not agents.
 const RUNNERS: [&str; 14] = [
     "ash", "bash", "busybox", "dash", "env", "fish", "ksh", "mksh", "nice", "nohup", "sh",
@@ -25,7 +27,19 @@ const REAPERS: [&str; 6] = ["dumb-init", "init", "launchd", "runit", "systemd", 
 /// machine's boot, the container, and the process with its start time, which makes it unique.
 #[must_use]
 pub fn parent_process_names() -> Vec<String> {
+    names_around(&surroundings())
+}
+
+/// Returns the names of the parent processes, and that of this machine and container.
+#[must_use]
+pub fn names_with_machine() -> Vec<String> {
     let around = surroundings();
+    let mut names = names_around(&around);
+    names.push(machine_name(&around));
+    names
+}
+
+fn names_around(around: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut next = Some(parent_id());
     while let Some(pid) = next.filter(|pid| *pid > 0 && names.len() < NAMED_MAX) {
@@ -33,14 +47,14 @@ pub fn parent_process_names() -> Vec<String> {
         // On a system without `/proc`, only the parent is named.
         let Some(process) = process else {
             if names.is_empty() {
-                names.push(process_name(&around, pid, ""));
+                names.push(process_name(around, pid, ""));
             }
             break;
         };
         if REAPERS.contains(&&*process.program) {
             break;
         }
-        names.push(process_name(&around, pid, &process.started));
+        names.push(process_name(around, pid, &process.started));
         next = RUNNERS.contains(&&*process.program).then_some(process.parent);
     }
     names
@@ -53,10 +67,9 @@ fn surroundings() -> String {
     format!("{} {:?}", boot.unwrap_or_default().trim(), container.ok())
 }
 
-/// Returns the name of this machine and container, which no process has.
-#[must_use]
-pub fn machine_name() -> String {
-    format!("machine:{}", process_name(&surroundings(), 0, ""))
+/// Returns the name of a machine and container, which no process has.
+fn machine_name(around: &str) -> String {
+    format!("{MACHINE}{}", process_name(around, 0, ""))
 }
 
 /// Returns the names of all processes of this machine and container, and its own; `None` on a
@@ -68,7 +81,7 @@ pub fn running_names() -> Option<BTreeSet<String>> {
     let pids = pids.filter_map(|path| path.file_name()?.to_str()?.parse().ok());
     let name = |pid| Some(process_name(&around, pid, &Process::read(pid)?.started));
     let mut names: BTreeSet<String> = pids.filter_map(name).collect();
-    names.insert(machine_name());
+    names.insert(machine_name(&around));
     (names.len() > 1).then_some(names)
 }
 
@@ -128,7 +141,9 @@ mod tests {
         assert_eq!(parent_process_names(), first);
         let running = running_names().expect("this system lists them");
         assert!(first.iter().all(|name| running.contains(name)), "{first:?}");
-        assert!(running.contains(&machine_name()) && !first.contains(&machine_name()));
+        let machine = machine_name(&surroundings());
+        assert!(running.contains(&machine) && !first.contains(&machine));
+        assert_eq!(names_with_machine(), [first.clone(), vec![machine]].concat());
         assert_ne!(
             process_name("a", 7, "1"),
             process_name("a", 7, "2"),

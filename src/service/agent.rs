@@ -16,7 +16,7 @@ use super::{
     added::new_event, status::record_status,
 };
 use crate::{
-    env::sync::Mutex,
+    env::{parents::MACHINE, sync::Mutex},
     event::{Batch, NewEvent, Origin, Scope, SessionId, Timestamp, kinds, limits},
     projection::body,
     store::{Criterion, Listing, SessionInfo},
@@ -99,10 +99,15 @@ fn encode_start(event: &NewEvent) -> Option<String> {
         .then(|| format!("{process}@{at}@{source}"))
 }
 
+/// Returns the names of the processes, and of the machine, of a session's last start.
+fn names_of_start(info: &SessionInfo) -> Option<impl Iterator<Item = &str>> {
+    Some(info.metadata.get(&start_name())?.split('@').next()?.split(','))
+}
+
 /// Returns the start in a session's metadata, as seen by a caller with these processes.
 fn parse_start(info: &SessionInfo, process: &[String]) -> Option<AgentStart> {
-    let mut parts = info.metadata.get(&start_name())?.split('@');
-    let names: Vec<&str> = parts.next()?.split(',').collect();
+    let names: Vec<&str> = names_of_start(info)?.collect();
+    let mut parts = info.metadata.get(&start_name())?.split('@').skip(1);
     let at = Timestamp(parts.next()?.parse().ok()?);
     let source = parts.next()?.to_owned();
     let rank = process.iter().position(|own| names.contains(&own.as_str()));
@@ -233,40 +238,42 @@ impl Service {
         }
         Ok(starts)
     }
-}
 
-impl Service {
     /// Reports the sessions of this machine's own user as idle whose agent's processes are not
     /// among the running ones, which include the machine's name: the agent was killed. Returns how
-    /// many.
+    /// many. `running` is only called if there is such a session; `None` decides nothing.
     ///
     /// # Errors
     /// Errors of the engine. A session that is written to meanwhile is left alone.
-    pub async fn stop_gone_agents(&self, running: &BTreeSet<String>) -> ServiceResult<u64> {
-        let scope = Scope::local();
+    pub async fn stop_gone_agents(
+        &self,
+        running: impl FnOnce() -> Option<BTreeSet<String>>,
+    ) -> ServiceResult<u64> {
         let only = Some(SessionStatus::Running.criterion());
         let listing = Listing { limit: RUNNING_MAX, only, ..Listing::default() };
         let quiet_since = self.clock.now().plus_micros(-QUIET);
+        let mut quiet = self.store.list(&Scope::local(), listing).await?.sessions;
+        quiet.retain(|info| info.updated_at <= quiet_since && names_of_start(info).is_some());
+        let Some(running) = (!quiet.is_empty()).then(running).flatten() else { return Ok(0) };
         let mut stopped = 0;
-        for info in self.store.list(&scope, listing).await?.sessions {
-            let Some(names) = info.metadata.get(&start_name()) else { continue };
-            let names = names.split('@').next().unwrap_or_default().split(',');
+        for info in quiet {
+            let names = names_of_start(&info).into_iter().flatten();
             let (machine, processes): (Vec<&str>, Vec<&str>) =
-                names.partition(|name| name.starts_with("machine:"));
-            let is_here = machine.first().is_some_and(|name| running.contains(*name));
-            let lives = processes.iter().any(|name| running.contains(*name));
-            if !is_here || lives || info.updated_at > quiet_since {
+                names.partition(|name| name.starts_with(MACHINE));
+            let is_running = |names: &[&str]| names.iter().any(|name| running.contains(*name));
+            if !is_running(&machine) || is_running(&processes) {
                 continue;
             }
             let body = body::write(&serde_json::json!({ "stop_reason": { "type": "agent_gone" } }));
             let idle = new_event(kinds::SESSION_STATUS_IDLE, Origin::Harness, body);
-            let metadata = info.kept_work_time(1);
-            let events = [idle].into();
-            let mut batch =
-                Batch { events, metadata, if_position: Some(info.tail), ..Batch::default() };
+            let mut batch = Batch {
+                events: [idle].into(),
+                metadata: info.kept_work_time(1),
+                if_position: Some(info.tail),
+                ..Batch::default()
+            };
             record_status(&mut batch);
-            let appended = self.store.append(&info.key, batch).await;
-            match appended {
+            match self.store.append(&info.key, batch).await {
                 Ok(_) => stopped += 1,
                 Err(error) => tracing::debug!(session = %info.key.session, %error, "not stopped"),
             }
