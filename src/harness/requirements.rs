@@ -30,12 +30,15 @@ const REPORTED: [&str; 11] =
 /// Returns true if a sentence requires or forbids something.
 #[must_use]
 fn sets_requirement(sentence: &str) -> bool {
+    let is_binding = |word: String| BINDING.contains(&word.as_str());
+    sentence.len() <= SENTENCE_BYTES && words(sentence).any(is_binding)
+}
+
+/// Returns the words of a sentence in lower case, with plain apostrophes.
+fn words(sentence: &str) -> impl Iterator<Item = String> {
     let words = sentence.split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'));
-    let is_binding = |word: &str| {
-        let word = word.to_lowercase().replace('\u{2019}', "'");
-        BINDING.contains(&word.as_str())
-    };
-    sentence.len() <= SENTENCE_BYTES && words.filter(|word| word.len() <= 12).any(is_binding)
+    let words = words.filter(|word| !word.is_empty());
+    words.map(|word| word.to_lowercase().replace('\u{2019}', "'"))
 }
 
 /// Returns the sentences of a text that set a requirement.
@@ -48,11 +51,10 @@ pub(super) fn extract_requirements(text: &str) -> Vec<&str> {
 /// and orders that forbid something. A question or a statement that merely denies sets none.
 pub(super) fn standing_rules(text: &str) -> impl Iterator<Item = &str> {
     sentences(text, SENTENCE_BYTES).map(str::trim).filter(|sentence| {
-        let words: Vec<String> = sentence
-            .split(|c: char| !c.is_alphanumeric() && !matches!(c, '\'' | '\u{2019}'))
-            .filter(|word| !word.is_empty())
-            .map(|word| word.to_lowercase().replace('\u{2019}', "'"))
-            .collect();
+        if sentence.len() > SENTENCE_BYTES || sentence.ends_with('?') {
+            return false;
+        }
+        let words: Vec<String> = words(sentence).collect();
         let before = |at: usize| at.checked_sub(1).and_then(|at| words.get(at)).map(String::as_str);
         let orders = |at: usize| before(at).is_none_or(|word| LEADS.contains(&word));
         let sets = |(at, word): (usize, &String)| match word.as_str() {
@@ -64,9 +66,7 @@ pub(super) fn standing_rules(text: &str) -> impl Iterator<Item = &str> {
             "not" => before(at) == Some("do") && orders(at - 1),
             _ => false,
         };
-        sentence.len() <= SENTENCE_BYTES
-            && !sentence.ends_with('?')
-            && words.iter().enumerate().any(sets)
+        words.iter().enumerate().any(sets)
     })
 }
 

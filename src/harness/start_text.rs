@@ -172,38 +172,39 @@ pub fn pointer_line(session: &str, at: Timestamp, asked: &str, rules: &[String])
 /// require or forbid something, latest last.
 #[must_use]
 pub fn user_rules(facts: &Facts) -> Vec<String> {
-    let instructions = facts.progress.instructions();
     let task = facts.progress.task().map(|task| one_line(&task.text, RULE_CHARS));
-    let is_question = |sentence: &&str| sentence.trim_end().ends_with('?');
-    let mut later: Vec<String> = Vec::new();
-    for word in instructions.recent_instructions() {
-        for sentence in requirements::extract_requirements(&word.text)
-            .into_iter()
-            .filter(|one| !is_question(one))
-        {
-            let rule = one_line(sentence, RULE_CHARS);
-            later.retain(|known| *known != rule);
-            later.push(rule);
-        }
-    }
-    let from = later.len().saturating_sub(RULES_MAX);
+    let later = latest_sentences(facts, RULE_CHARS, |text| {
+        let mut required = requirements::extract_requirements(text);
+        required.retain(|sentence| !sentence.trim_end().ends_with('?'));
+        required
+    });
     let is_in_task = |one: &String| task.as_ref().is_some_and(|task| task.contains(one.as_str()));
-    let later = later.into_iter().skip(from).filter(|one| !is_in_task(one));
+    let later = later.into_iter().filter(|one| !is_in_task(one));
     task.iter().cloned().chain(later).collect()
 }
 
 /// Returns sentences of the user that set a rule beyond the request they are in, latest last.
 #[must_use]
 pub fn standing_rules(facts: &Facts) -> Vec<String> {
-    let mut rules: Vec<String> = Vec::new();
+    latest_sentences(facts, ITEM_CHARS, |text| requirements::standing_rules(text).collect())
+}
+
+/// Returns the latest of the sentences that `choose` takes from the user's requests, each once on a
+/// line, latest last.
+fn latest_sentences(
+    facts: &Facts,
+    chars_max: usize,
+    choose: impl Fn(&str) -> Vec<&str>,
+) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
     for word in facts.progress.instructions().recent_instructions() {
-        for sentence in requirements::standing_rules(&word.text) {
-            let rule = one_line(sentence, ITEM_CHARS);
-            rules.retain(|known| *known != rule);
-            rules.push(rule);
+        for sentence in choose(&word.text) {
+            let line = one_line(sentence, chars_max);
+            found.retain(|known| *known != line);
+            found.push(line);
         }
     }
-    rules.split_off(rules.len().saturating_sub(RULES_MAX))
+    found.split_off(found.len().saturating_sub(RULES_MAX))
 }
 
 /// Returns true if a session did something that the next one continues; an answered question is not
