@@ -24,7 +24,7 @@ use crate::{
     },
     projection::{
         CommandFact, EffectFact, Facts, Finding, FindingSource, ResearchStep, body::StepBody,
-        is_done,
+        introduced_summary, is_done,
     },
 };
 
@@ -589,7 +589,7 @@ impl<'a> GatheredItems<'a> {
             let last = facts.compactions.latest().next_back()?;
             let is_own = last.trigger.as_deref() == Some("continuation");
             let text = last.summary.as_deref().filter(|_| !is_own)?;
-            Some((text, last.position))
+            Some((introduced_summary(text), last.position))
         })
     }
 

@@ -15,11 +15,8 @@ use super::{
 };
 use crate::{
     event::{Timestamp, kinds},
-    wire::{RefusedCall, extract_typed_text},
+    wire::{RefusedCall, SUMMARY_FRAME, extract_typed_text},
 };
-
-/// First words of a compaction's summary for the next model.
-const SUMMARY: &str = "Another language model started to solve this problem";
 
 /// State from earlier lines that later lines need.
 #[derive(Clone, Debug, Default)]
@@ -348,7 +345,7 @@ fn is_compaction_output(line: &JsonMembers) -> bool {
 fn kept_items(note: &JsonMembers) -> Vec<JsonMembers> {
     let history = note.non_null("replacement_history").and_then(parse_list::<JsonMembers>);
     let is_prompt = |item: &JsonMembers| {
-        typed_text(item).is_some_and(|text| !text.trim_start().starts_with(SUMMARY))
+        typed_text(item).is_some_and(|text| !text.trim_start().starts_with(SUMMARY_FRAME))
     };
     history.unwrap_or_default().into_iter().filter(is_prompt).collect()
 }
@@ -383,7 +380,7 @@ fn compaction_summary(note: &JsonMembers) -> Option<String> {
         let history: Vec<JsonMembers> = parse_list(note.non_null("replacement_history")?)?;
         let texts = history.iter().filter_map(|item| Some(content_text(item.non_null("content")?)));
         let texts: Vec<String> = texts.collect();
-        texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY))
+        texts.into_iter().rev().find(|text| text.trim_start().starts_with(SUMMARY_FRAME))
     })
 }
 

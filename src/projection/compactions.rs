@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// First words of the paragraph by which Codex introduces a summary to the next model.
-const FRAME: &str = "Another language model started to solve this problem";
+pub const SUMMARY_FRAME: &str = "Another language model started to solve this problem";
 /// Most compactions kept.
 const COMPACTIONS_MAX: usize = 100;
 /// Most ranges read of one compaction.
@@ -153,7 +153,7 @@ fn parse_compaction(event: &Event) -> Option<CompactionOut> {
     let is_reported = body.dropped.is_some();
     let dropped = if is_reported { ranges(body.dropped) } else { subtract(&[before], &kept) };
     let trigger = body.trigger.map(|text| one_line(&text, TRIGGER_CHARS_MAX));
-    let summary = body.summary.map(|text| clip(remove_frame(text.trim()), SUMMARY_CHARS_MAX));
+    let summary = body.summary.map(|text| clip(text.trim(), SUMMARY_CHARS_MAX));
     Some(CompactionOut {
         trigger,
         dropped: subtract(&dropped, &kept),
@@ -164,9 +164,10 @@ fn parse_compaction(event: &Event) -> Option<CompactionOut> {
     })
 }
 
-/// Removes the paragraph by which Codex introduces a summary to the next model.
-fn remove_frame(summary: &str) -> &str {
-    let own = summary.strip_prefix(FRAME).and_then(|rest| rest.split_once('\n'));
+/// Returns a summary without the paragraph by which Codex introduces it to the next model.
+#[must_use]
+pub fn introduced_summary(summary: &str) -> &str {
+    let own = summary.strip_prefix(SUMMARY_FRAME).and_then(|rest| rest.split_once('\n'));
     own.map_or(summary, |(_, own)| own.trim_start())
 }
 

@@ -37,7 +37,9 @@ mod user_text;
 mod work;
 
 pub use changes::{Commit, EffectFact};
-pub use compactions::{Compactions, DroppedRanges, read_compaction};
+pub use compactions::{
+    Compactions, DroppedRanges, SUMMARY_FRAME, introduced_summary, read_compaction,
+};
 pub use conversation::{Conversation, SpokenMessage};
 pub use edits::{Edit, Edits};
 pub use failures::{CommandFact, PassedTests};

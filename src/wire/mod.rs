@@ -37,6 +37,6 @@ pub use crate::harness::{
     BRIEF_NOTICE, Budget, NOTICE, TOKEN_BYTES_LEAST, TOKEN_BYTES_MOST, TRUST, format_passage,
     query_words as recall_words, quote, wrap_in_frame,
 };
-pub use crate::projection::{body::parse_ranges, extract_typed_text};
+pub use crate::projection::{SUMMARY_FRAME, body::parse_ranges, extract_typed_text};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
 pub use crate::traces::{RefusedCall, parse_refusal, refusal_comment};
