@@ -34,7 +34,7 @@ const EARLIER_PARTS: usize = 3;
 /// Tenths of the budget for the user's rules in other sessions.
 const RULES_PARTS: usize = 2;
 /// Heading of the user's rules in other sessions.
-const RULES: &str = "The user said in other sessions";
+const RULES: &str = "Your user also said in other sessions";
 /// Calls without a result: their heading, most calls, tenths of the budget, and most characters.
 const BEGUN: &str = "Begun, without a result so far";
 const BEGUN_MAX: usize = 3;

@@ -260,7 +260,7 @@ fn an_old_transcript_imported_today_is_not_the_latest_work() {
     let (last, others) = text.split_once("\nOther sessions:").unwrap();
     assert!(last.contains("anchor") && !last.contains("bollard"), "{text}");
     assert!(others.contains("bollard"), "{text}");
-    assert!(!text.contains("The user said in other sessions"), "{text}");
+    assert!(!text.contains("Your user also said in other sessions"), "{text}");
     // A rule holds in whichever transcript its user said it.
     let other = "0198c5d2-f0a0-7a1b-8c3d-000000000005";
     let ruled = transcript().replace(SESSION, other);
@@ -269,7 +269,7 @@ fn an_old_transcript_imported_today_is_not_the_latest_work() {
     place.run(&["import", path.to_str().unwrap()]).ok();
     let start = claude("SessionStart", &json!({ "source": "startup" }));
     let (text, _) = told_to_model(&place, &super::of("newer", start));
-    let (last, rules) = text.split_once("\nThe user said in other sessions").unwrap();
+    let (last, rules) = text.split_once("\nYour user also said in other sessions").unwrap();
     assert!(last.contains("anchor") && rules.contains("never paint it"), "{text}");
     // A session with events recorded since is the latest work.
     let resumed = "0198c5d2-f0a0-7a1b-8c3d-000000000003";
