@@ -3,6 +3,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{events::Gap, is_zero};
 use crate::event::{EventId, Position, Timestamp};
@@ -141,6 +142,9 @@ pub struct Row {
     /// Position of the compaction that took the event out of the model's context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dropped: Option<Position>,
+    /// Content of a message of the user or the agent, where it was asked for and is not too large.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<Value>,
 }
 
 /// Rows of a range of a session.

@@ -213,9 +213,15 @@ fn skip_head(text: &str) -> &str {
     rest.and_then(|rest| rest.strip_prefix("Output:")).unwrap_or(text)
 }
 
-/// Builds the row of an event from its call or result and the positions that compactions dropped.
+/// Builds the row of an event from its call or result and the positions that compactions dropped. A
+/// message of the user or the agent whose body has at most `content_bytes_max` bytes has its content.
 #[must_use]
-pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> Row {
+pub fn build_row(
+    event: &Event,
+    pairs: &CallPairs,
+    dropped: &DroppedRanges,
+    content_bytes_max: usize,
+) -> Row {
     let whole = event;
     let event = &*event.with_paired_surrogates();
     pace::steps(8 + event.body.len() / 256);
@@ -235,6 +241,8 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
         (None, None) => String::new(),
     };
     let other = part.and_then(|part| part.other);
+    let is_message = matches!(kind, RowKind::User | RowKind::Agent);
+    let has_content = is_message && whole.body.len() <= content_bytes_max;
     let name = |text: &str| one_line(text, NAME_CHARS_MAX);
     Row {
         position: event.position,
@@ -259,6 +267,7 @@ pub fn build_row(event: &Event, pairs: &CallPairs, dropped: &DroppedRanges) -> R
         path: part.and_then(|part| part.path.clone()),
         tokens: ReportedRequest::from_event(event).map(|report| report.tokens),
         dropped: dropped.dropped_by(event.position),
+        content: members.filter(|_| has_content).and_then(|mut members| members.remove("content")),
     }
 }
 

@@ -111,7 +111,7 @@ pub use recalling::RecallView;
 pub use recover::{RecoverAnswer, RecoverCall, RecoveredSession};
 pub use research::RecordedStep;
 pub use restoring::RestoreOptions;
-pub use rows::RowsCall;
+pub use rows::{CONTENT_PAGE_BYTES, RowsCall};
 pub use session_summary::SessionSummary;
 pub use sessions::{SessionPage, SessionQuery};
 pub use slice::{AroundPoint, EventQuery, EventSlice, FollowStep, Follower, TimeWindow};

@@ -29,6 +29,10 @@ const EXAMINED_MAX: usize = 20_000;
 const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
 const PAGE_BYTES: usize = 8 << 20;
+/// Maximum bytes of the body of a message whose row has its content.
+const CONTENT_BYTES: usize = 64_000;
+/// Maximum bytes of the bodies of all such messages of a response.
+pub const CONTENT_PAGE_BYTES: usize = 400_000;
 /// Number of events read at once behind a page, for the results of its calls.
 const AHEAD_EVENTS: usize = 100;
 /// Filter of the events that failed: calls at their results, and errors.
@@ -51,6 +55,8 @@ pub struct RowsCall {
     pub thread: Option<String>,
     /// Text that the events contain, whatever its case.
     pub text: Option<String>,
+    /// True if the rows of messages have their content.
+    pub with_content: bool,
 }
 
 /// Selection among the events of a range.
@@ -64,6 +70,8 @@ pub(super) struct WantedRows {
     text: Option<String>,
     /// Ranges of positions, ascending; bookkeeping is left out of them.
     within: Option<Vec<Range>>,
+    /// True if the rows of messages have their content, which selects nothing.
+    with_content: bool,
 }
 
 impl WantedRows {
@@ -84,6 +92,7 @@ impl WantedRows {
             thread: call.thread,
             text: call.text.map(|text| text.to_lowercase()).filter(|text| !text.is_empty()),
             within: None,
+            with_content: call.with_content,
         })
     }
 
@@ -93,7 +102,7 @@ impl WantedRows {
     }
 
     fn is_everything(&self) -> bool {
-        let Self { types, kinds, only_failed, thread, text, within } = self;
+        let Self { types, kinds, only_failed, thread, text, within, with_content: _ } = self;
         types.is_empty()
             && kinds.is_empty()
             && !only_failed
@@ -162,7 +171,13 @@ impl PageFold {
     }
 
     fn rows(&self, dropped: &DroppedRanges) -> Vec<Row> {
-        self.selected.iter().map(|event| build_row(event, &self.pairs, dropped)).collect()
+        let mut spare = if self.selection.with_content { CONTENT_PAGE_BYTES } else { 0 };
+        let build = |event| {
+            let row = build_row(event, &self.pairs, dropped, spare.min(CONTENT_BYTES));
+            spare -= row.content.as_ref().map_or(0, |_| event.body.len());
+            row
+        };
+        self.selected.iter().map(build).collect()
     }
 }
 

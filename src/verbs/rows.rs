@@ -10,7 +10,7 @@ use super::{RequiredGrant, Route, Serve, SessionPath, Verb, VerbCall, Visit};
 use crate::{
     api::rows::{RowsAnswer, StripAnswer},
     event::EventType,
-    service::{RowsCall, ServiceError, ServiceResult, values::parse_point},
+    service::{CONTENT_PAGE_BYTES, RowsCall, ServiceError, ServiceResult, values::parse_point},
 };
 
 /// Bytes that a row may take in memory.
@@ -46,6 +46,9 @@ pub struct RowsQuery {
     /// Text that the events contain, whatever its case
     #[schemars(length(max = 512))]
     pub q: Option<String>,
+    /// True for the content of messages of the user and the agent: 64 000 bytes each, 400 000 of a
+    /// response
+    pub content: bool,
 }
 
 impl Verb for ViewRows {
@@ -62,7 +65,8 @@ impl Verb for ViewRows {
     type Answer = RowsAnswer;
 
     fn answer_bytes(query: &RowsQuery) -> Option<usize> {
-        Some(query.limit.unwrap_or(0).saturating_mul(ROW_BYTES))
+        let content = if query.content { CONTENT_PAGE_BYTES } else { 0 };
+        Some(query.limit.unwrap_or(0).saturating_mul(ROW_BYTES) + content)
     }
 }
 
@@ -81,6 +85,7 @@ impl Serve for ViewRows {
             kinds: split_list(query.kinds.as_deref()).map(str::to_owned).collect(),
             thread: query.thread,
             text: query.q,
+            with_content: query.content,
         };
         service.rows(&caller, &params.session, asked).await
     }

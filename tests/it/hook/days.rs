@@ -214,7 +214,10 @@ fn a_start_receives_the_rules_of_a_session_beside_the_continued_one() {
     beside.says("Receipts are printed.");
     day.says("The tax is rounded half up.");
     let told = Day(&place, "day-3").starts();
-    has(&told, &["rounded half up", "Your user also said in other sessions", "Leave stock.py alone"]);
+    has(
+        &told,
+        &["rounded half up", "Your user also said in other sessions", "Leave stock.py alone"],
+    );
     let (_, rules) = told.split_once("Your user also said in other sessions").unwrap();
     let (rules, _) = rules.split_once("\n\n").unwrap();
     has(rules, &["UTC: Never print the customer's name."]);

@@ -514,6 +514,39 @@ async fn a_row_says_what_a_mark_marks_and_which_session_one_continues() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_row_has_the_content_of_its_message_where_asked_for_and_within_its_bytes() {
+    over_every_engine(async |house| {
+        let blocks = json!([{"type": "text", "text": "two"}, {"type": "text", "text": "blocks"}]);
+        let large = |size: usize| json!({"type": "agent.message", "content": "x".repeat(size)});
+        let mut events = vec![
+            json!({"type": "user.message", "content": "one\n\nline"}),
+            json!({"type": "user.message", "content": blocks}),
+            json!({"type": "agent.tool_use", "call_id": "c", "name": "Bash", "input": {}}),
+            json!({"type": "agent.tool_result", "call_id": "c", "content": "made"}),
+            json!({"type": "agent.message"}),
+            large(64_001),
+        ];
+        events.extend((0..7).map(|_| large(63_000)));
+        events.push(json!({"type": "user.message", "content": "after"}));
+        emit(house, "s", &events).await;
+        let mut rows = page(house, "s", "content=true").await;
+        let rows = rows["rows"].as_array_mut().unwrap();
+        let contents: Vec<Value> = rows
+            .iter_mut()
+            .map(|row| row.as_object_mut().unwrap().remove("content").into())
+            .collect();
+        assert_eq!(contents[..2], [json!("one\n\nline"), blocks]);
+        assert!(contents[2..6].iter().all(Value::is_null), "{contents:?}");
+        let sizes: Vec<_> = contents[6..].iter().map(|one| one.as_str().map(str::len)).collect();
+        // Six of 63 000 bytes are within 400 000; the short one behind the seventh is, too.
+        let six = [Some(63_000); 6];
+        assert_eq!((&sizes[..6], &sizes[6..]), (&six[..], &[None, Some(5)][..]));
+        assert_eq!(page(house, "s", "").await["rows"].as_array(), Some(&*rows));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn marks_of_a_strip_name_compactions_checkpoints_forks_and_injected_text() {
     over_every_engine(async |house| {
         let said = json!({"type": "user.message", "content": "go"});

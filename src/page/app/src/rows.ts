@@ -1,54 +1,27 @@
 // The rows of a session that are loaded: a run of pages without a hole, and near it what was read
 // before. Few are kept, whatever the session holds. It must not know how rows look.
-import { get, path, Refusal } from "./api";
+import { get, path } from "./api";
 import type { Event, Events, Row, Rows } from "./types";
 
 export const PAGE = 200;
 /** Pages of the run; the far ones are dropped when it grows. */
 const RUN_MAX = 10;
-/** Bytes of words that are read along with a page. */
-const WORDS_BYTES_MAX = 400_000;
-const WORDS_MAX = 64_000;
-
 /** `next` is the position up to which the page was read: the last one grows. */
-interface Page { rows: Row[]; words: Map<number, Event>; next: number }
+interface Page { rows: Row[]; next: number }
 
-/** Reads rows and, of those a person reads whole, their words. */
+/** Reads rows, with the words of messages. */
 async function readPage(session: string, from: number, to: number, signal?: AbortSignal): Promise<{ page: Page; tail: number }> {
     const rows: Row[] = [];
     let next = from;
     let tail = 0;
     while (next < to) {
-        const answer = await get<Rows>(path`/v1/sessions/${session}/views/rows`, { from: next, to, limit: to - next }, signal);
+        const answer = await get<Rows>(path`/v1/sessions/${session}/views/rows`, { from: next, to, limit: to - next, content: true }, signal);
         rows.push(...answer.rows);
         tail = answer.tail;
         if (answer.next_position <= next) break;
         next = answer.next_position;
     }
-    return { page: { rows, words: await readWords(session, rows, signal), next }, tail };
-}
-
-async function readWords(session: string, rows: Row[], signal?: AbortSignal): Promise<Map<number, Event>> {
-    const words = new Map<number, Event>();
-    const wanted = rows.filter((row) => (row.kind === "user" || row.kind === "agent") && row.bytes <= WORDS_MAX);
-    const first = wanted[0];
-    const last = wanted[wanted.length - 1];
-    if (first === undefined || last === undefined) return words;
-    const types = [...new Set(wanted.map((row) => row.type))];
-    const heavy = rows.some((row) => row.bytes > WORDS_MAX && types.includes(row.type));
-    if (heavy || wanted.reduce((sum, row) => sum + row.bytes, 0) > WORDS_BYTES_MAX) return words;
-    try {
-        const answer = await get<Events>(
-            path`/v1/sessions/${session}/events`,
-            { from: first.position, to: last.position + 1, limit: PAGE, "types[]": types, allow_gaps: true },
-            signal,
-        );
-        for (const event of answer.data) words.set(event.position, event);
-    } catch (error) {
-        // The line of a row stands for its words.
-        if (!(error instanceof Refusal)) throw error;
-    }
-    return words;
+    return { page: { rows, next }, tail };
 }
 
 /** The page that was asked for before its session was known: it is what a person waits for. */
@@ -108,10 +81,6 @@ export class RowRun {
 
     row(position: number): Row | undefined {
         return this.pages.get(Math.floor(position / PAGE))?.rows.find((row) => row.position === position);
-    }
-
-    words(position: number): Event | undefined {
-        return this.pages.get(Math.floor(position / PAGE))?.words.get(position);
     }
 
     /** Makes the run begin anew around a position, if it is not in it. */
@@ -175,7 +144,6 @@ export class RowRun {
                 last.next = page.next;
                 const known = new Set(last.rows.map((row) => row.position));
                 last.rows = [...last.rows, ...page.rows.filter((row) => !known.has(row.position))];
-                for (const [position, event] of page.words) last.words.set(position, event);
                 await this.answerCalls(page.rows);
             } else {
                 await this.load(this.high);
@@ -228,7 +196,7 @@ export class RowRun {
 /** The positions of one kind of row, read in scans: for outlines, filters and jumps. */
 export async function scan(
     session: string,
-    filter: { types?: string; thread?: string; q?: string },
+    filter: { types?: string; thread?: string; q?: string; content?: boolean },
     from: number,
     most: number,
     signal?: AbortSignal,

@@ -28,6 +28,8 @@ export interface Row {
     path?: string;
     tokens?: number;
     dropped?: number;
+    /** What a message says, where it was asked for. */
+    content?: unknown;
 }
 
 export interface Rows { rows: Row[]; next_position: number; tail: number; complete: boolean }

@@ -301,7 +301,6 @@ export function Conversation(props: Props) {
                                 {...shared}
                                 item={item}
                                 session={session}
-                                words={run.words(item.row.position)}
                                 marks={props.marks.get(item.row.id)}
                                 isOpen={opened.has(item.row.position)}
                                 dropped={item.row.dropped ?? dropped(item.row.position)}

@@ -30,7 +30,7 @@ export function Filtered({ session, q, thread, task, marks, stamp, at, bookkeepi
     const [busy, setBusy] = useState(false);
     const [cursor, move] = useState<number | undefined>(at);
     const [opened, open] = useState<ReadonlySet<number>>(new Set(at === undefined ? [] : [at]));
-    const filter = { ...(q === "" ? {} : { q }), ...(thread === undefined ? {} : { thread }) };
+    const filter = { ...(q === "" ? {} : { q }), ...(thread === undefined ? {} : { thread, content: true }) };
     const more = async (before: Found | undefined) => {
         setBusy(true);
         try {
@@ -91,7 +91,7 @@ export function Filtered({ session, q, thread, task, marks, stamp, at, bookkeepi
     return (
         <section class="filtered" aria-label="Rows that were found" aria-busy={busy}>
             {thread !== undefined && <p class="note">Only the subagent <b><Line text={task?.description ?? thread} /></b>. <a href={link(["s", session.id])}>Show the whole session</a></p>}
-            {call !== undefined && <RowItem data-index={0} ref={null} style={STILL} item={{ key: call.position, at: call.at, row: call, newDay: false, depth: 0 }} session={session} words={undefined} marks={marks.get(call.id)} isCurrent={false} isOpen={!hidden} dropped={call.dropped} tail={found.tail} toggle={() => hide(!hidden)} />}
+            {call !== undefined && <RowItem data-index={0} ref={null} style={STILL} item={{ key: call.position, at: call.at, row: call, newDay: false, depth: 0 }} session={session} marks={marks.get(call.id)} isCurrent={false} isOpen={!hidden} dropped={call.dropped} tail={found.tail} toggle={() => hide(!hidden)} />}
             <p class="quiet" role="status">
                 {plural(found.left + list.length, "row")}{!found.complete && ` in the first ${count(found.next)} of ${plural(found.tail, "event")}`}
                 {found.left > 0 && <>; the first {count(found.left)} are not shown any more</>}
@@ -99,7 +99,7 @@ export function Filtered({ session, q, thread, task, marks, stamp, at, bookkeepi
             {list.map((item) =>
                 "row" in item ? (
                     <div class="found-row" key={item.key}>
-                        <RowItem data-index={0} ref={null} style={STILL} item={item} session={session} words={undefined} marks={marks.get(item.row.id)} isCurrent={cursor === item.key} isOpen={opened.has(item.row.position)} dropped={item.row.dropped} tail={found.tail} toggle={() => toggle(item.row.position)} />
+                        <RowItem data-index={0} ref={null} style={STILL} item={item} session={session} marks={marks.get(item.row.id)} isCurrent={cursor === item.key} isOpen={opened.has(item.row.position)} dropped={item.row.dropped} tail={found.tail} toggle={() => toggle(item.row.position)} />
                         <a class="position" href={link(["s", session.id, "e", item.row.position])}>in place</a>
                     </div>
                 ) : null,

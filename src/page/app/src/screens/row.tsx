@@ -6,7 +6,7 @@ import { link } from "../route";
 import { Line, Long } from "../text";
 import { pieces } from "../body";
 import { Content, Continued, Position } from "../parts";
-import type { Event, Row, Session, Thread } from "../types";
+import type { Row, Session, Thread } from "../types";
 import { Detail } from "./detail";
 import type { Fold, OneRow } from "./items";
 
@@ -31,7 +31,7 @@ const NAMES: Record<string, string> = {
 /** Types whose rows lead elsewhere by a link of their own. */
 const LEADS = new Map([["session.restored", "restored"], ["event.marked", "mark"]]);
 
-export function RowItem(props: Shared & { item: OneRow; session: Session; words: Event | undefined; marks?: string[] | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
+export function RowItem(props: Shared & { item: OneRow; session: Session; marks?: string[] | undefined; isOpen: boolean; dropped: number | undefined; tail: number }) {
     const { item, session, isOpen, isCurrent, dropped, marks = [] } = props;
     const { row } = item;
     const marked = row.type === "event.marked" ? /^Marked @(\d+) /.exec(row.line)?.[1] : undefined;
@@ -49,7 +49,7 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
             aria-label={`${row.kind} at ${row.position}`}
         >
             {item.newDay && <p class="day">{day(item.at)}</p>}
-            {isWords ? <Words row={row} marks={marks} words={props.words} isOpen={isOpen} toggle={props.toggle} /> : (
+            {isWords ? <Words row={row} marks={marks} isOpen={isOpen} toggle={props.toggle} /> : (
                 <div class={LEADS.has(row.type) ? "fold leads" : undefined}>
                     <Head row={row} marks={marks} isOpen={isOpen} toggle={props.toggle} dropped={dropped} />
                     {row.type === "session.restored" && <span><Continued session={session.id} at={row.position} /></span>}
@@ -61,9 +61,9 @@ export function RowItem(props: Shared & { item: OneRow; session: Session; words:
     );
 }
 
-function Words({ row, marks, words, isOpen, toggle }: { row: Row; marks: string[]; words: Event | undefined; isOpen: boolean; toggle: () => void }) {
+function Words({ row, marks, isOpen, toggle }: { row: Row; marks: string[]; isOpen: boolean; toggle: () => void }) {
     const [all, showAll] = useState(false);
-    const parts = pieces(words?.["content"]);
+    const parts = pieces(row.content);
     const text = parts.map((part) => ("text" in part ? part.text : "")).join("\n");
     const pictures = parts.filter((part) => !("text" in part)).length;
     const cut = !all && (text.length > WORDS_MAX * SPARED || text.split("\n", LINES_MAX * SPARED + 1).length > LINES_MAX * SPARED);
@@ -74,11 +74,11 @@ function Words({ row, marks, words, isOpen, toggle }: { row: Row; marks: string[
             </button>
             {!isOpen && (
                 <div class="words">
-                    {words === undefined ? (
+                    {row.content === undefined ? (
                         <p><Line text={row.line} />{row.bytes > 400 && <> <button type="button" class="quiet-button" onClick={toggle}>{short(row.bytes)} bytes: show</button></>}</p>
                     ) : (
                         <>
-                            {cut ? <Long text={shortened(text)} form="prose" /> : <Content of={words["content"]} form="prose" />}
+                            {cut ? <Long text={shortened(text)} form="prose" /> : <Content of={row.content} form="prose" />}
                             {cut && <p class="more"><button type="button" class="quiet-button" onClick={() => showAll(true)}>Show all {short(text.length)} characters</button></p>}
                             {cut && pictures > 0 && <p class="quiet">{plural(pictures, "picture or attachment", "pictures or attachments")}: open the row to see {pictures === 1 ? "it" : "them"}.</p>}
                         </>

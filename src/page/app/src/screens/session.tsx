@@ -96,7 +96,7 @@ function Opened({ session, answer, view, route }: { session: Session; answer: An
                     <Outline session={session} stamp={stamp} threads={threads} />
                     <div class="main-column">
                         <Find session={session.id} q={q} />
-                                                {q !== "" || thread !== undefined ? (
+                        {q !== "" || thread !== undefined ? (
                             <Filtered session={session} q={q} thread={thread} task={threads.find((one) => one.thread === thread)} marks={marks} stamp={stamp} at={typeof place === "number" ? place : undefined} bookkeeping={bookkeeping} toggleBookkeeping={() => setBookkeeping(!bookkeeping)} />
                         ) : (
                             <Conversation
