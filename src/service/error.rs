@@ -109,6 +109,13 @@ impl Code {
     pub fn is_gone(self) -> bool {
         matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
     }
+
+    /// Returns true if events of the session are lost: what reads several sessions goes on without
+    /// it, and says so.
+    #[must_use]
+    pub fn has_lost_events(self) -> bool {
+        matches!(self, Self::SessionDamaged | Self::PrefixErased)
+    }
 }
 
 /// Recovery hint of an error, as facts; `recovery_hint` on the wire omits absent ones.

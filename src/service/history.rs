@@ -3,7 +3,7 @@
 //! reads.
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, SessionStatus,
+    Caller, Service, ServiceError, ServiceResult, SessionStatus,
     checkpoints::to_checkpoint,
     is_notebook,
     session_summary::{SessionSummary, summarize},
@@ -81,8 +81,8 @@ impl Service {
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
-                // One damaged session does not fail the list: its entry contains the error.
-                Err(error) if error.code == Code::SessionDamaged => history.push(SessionSummary {
+                // One session with lost events does not fail the list: its entry contains the error.
+                Err(error) if error.code.has_lost_events() => history.push(SessionSummary {
                     info,
                     goal: String::new(),
                     summary: error.message,

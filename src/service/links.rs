@@ -91,7 +91,7 @@ impl Service {
         }
         let first = self.read_first_events(&info.key, info.tail, (LOOK_EVENTS, LOOK_BYTES)).await;
         first.map_or_else(
-            |error| error.code == super::Code::SessionDamaged,
+            |error| error.code.has_lost_events(),
             |events| (events.len() as u64) < info.tail.0 || events.iter().any(is_work),
         )
     }

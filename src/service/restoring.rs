@@ -118,7 +118,7 @@ impl Service {
             match self.build_restore(caller, &choice, &asked, named.successor.as_ref()).await {
                 Ok(given) => break (choice, given),
                 // If the caller named none, a damaged session is skipped and reported.
-                Err(error) if error.code == Code::SessionDamaged && choice.is_latest => {
+                Err(error) if error.code.has_lost_events() && choice.is_latest => {
                     damaged.push((choice.info, error));
                 }
                 Err(error) => return Err(error),

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, restoring::RestoreNames, values,
+    Caller, Service, ServiceError, ServiceResult, restoring::RestoreNames, values,
     values::check_workspace,
 };
 use crate::{
@@ -62,7 +62,7 @@ impl Service {
                     (start.last, start.begun) = (text, begun);
                     from = Some((past.info.key.session.clone(), position));
                 }
-                Err(error) if error.code == Code::SessionDamaged => {
+                Err(error) if error.code.has_lost_events() => {
                     notices.push(error.message);
                 }
                 Err(error) => return Err(error),

@@ -70,7 +70,7 @@ impl Service {
             let rows = match self.own_usage(&info).await {
                 Ok(rows) => rows,
                 Err(error) if error.code.is_gone() => continue,
-                Err(_) if !info.damage.is_empty() => {
+                Err(error) if error.code.has_lost_events() => {
                     complete = false;
                     continue;
                 }

@@ -86,7 +86,7 @@ impl Service {
                 Ok(_) => {}
                 Err(error) if error.code.is_gone() => {}
                 // The other sessions do not depend on it.
-                Err(error) if error.code == Code::SessionDamaged => notices.push(error.message),
+                Err(error) if error.code.has_lost_events() => notices.push(error.message),
                 Err(error) => return Err(error),
             }
         }
@@ -121,7 +121,7 @@ impl Service {
         let room = tokens_max / REMEMBERED_PART;
         match self.list_workspace_items(caller, &workspace).await {
             Ok(items) => Ok(harness::memory_list(&items, room, Tokenizer::O200k)),
-            Err(error) if error.code == Code::SessionDamaged => Ok(String::new()),
+            Err(error) if error.code.has_lost_events() => Ok(String::new()),
             Err(error) => Err(error),
         }
     }

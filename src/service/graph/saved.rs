@@ -14,7 +14,7 @@ use crate::{
     },
     projection::{Facts, GraphEntity, Relation},
     service::{
-        Caller, Code, Service, ServiceResult,
+        Caller, Service, ServiceResult,
         links::{saved_at, saved_name},
         session_summary::summarize,
     },
@@ -81,8 +81,8 @@ impl Service {
                     graph.links.extend(one.links);
                     graph.bytes += one.bytes;
                 }
-                // A deleted or damaged session contributes nothing.
-                Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {}
+                // A deleted session, or one with lost events, contributes nothing.
+                Err(error) if error.code.is_gone() || error.code.has_lost_events() => {}
                 Err(error) => return Err(error),
             }
         }
