@@ -67,28 +67,28 @@ impl Service {
         if let Some(name) = name {
             self.get_checkpoint(caller, session, name).await?;
         }
-        let (lease, unfinished) = match caller.fence {
-            Some(_) if !wake.steal => {
-                let asked = RenewRequest { ttl_seconds: wake.ttl_seconds };
-                let lease = self.renew_lease(caller, session, &asked).await?;
-                let key = caller.key(session);
-                let info = self.store.info(&key).await?;
-                (lease, self.find_unfinished(&key, &info, false).await?)
-            }
-            _ => {
-                let woken = self.wake(caller, session, &wake, call.key.as_ref()).await?;
-                (woken.lease, woken.unfinished)
-            }
+        let key = caller.key(session);
+        let renews = caller.fence.is_some() && !wake.steal;
+        let (lease, unfinished) = if renews {
+            let asked = RenewRequest { ttl_seconds: wake.ttl_seconds };
+            let lease = self.renew_lease(caller, session, &asked).await?;
+            let info = self.store.info(&key).await?;
+            (lease, self.find_unfinished(&key, &info, false).await?)
+        } else {
+            let woken = self.wake(caller, session, &wake, call.key.as_ref()).await?;
+            (woken.lease, woken.unfinished)
         };
-        let holder = Caller { fence: Some(Fence(lease.fencing_token)), ..caller.clone() };
+        let fence = Fence(lease.fencing_token);
+        let holder = Caller { fence: Some(fence), ..caller.clone() };
         let resumed = match self.resume(&holder, session, name, call.key).await {
             Err(error) if error.code == Code::CheckpointNotFound && name.is_none() => None,
-            resumed => Some(resumed?),
+            resumed if renews => Some(resumed?),
+            resumed => Some(self.keep_lease_if(&key, fence, resumed).await?),
         };
         // The events after a checkpoint end at the tail.
         let tail = match &resumed {
             Some(resumed) => resumed.behind.to,
-            None => self.store.info(&caller.key(session)).await?.tail,
+            None => self.store.info(&key).await?.tail,
         };
         Ok(ResumeResult { lease: Some(lease), unfinished, resumed, tail })
     }
@@ -113,9 +113,13 @@ impl Service {
         let (lease, info) =
             self.await_durable(self.store.lease(&session_key, call)).await.map_err(write_error)?;
         // The lease is held from here on: data read now stays valid.
-        let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
         let lease_kept = before.work.until.is_some() && !again;
-        let unfinished = self.find_unfinished(&session_key, &info, lease_kept).await?;
+        let left = async {
+            let last_checkpoint = self.checkpoint_state(&session_key, None).await?;
+            Ok((last_checkpoint, self.find_unfinished(&session_key, &info, lease_kept).await?))
+        };
+        let (last_checkpoint, unfinished) =
+            self.keep_lease_if(&session_key, lease.fence, left.await).await?;
         let lease = self.to_lease(lease);
         Ok(WakeAnswer {
             session: session.to_string(),
@@ -125,6 +129,22 @@ impl Service {
             last_checkpoint,
             unfinished,
         })
+    }
+
+    /// Returns the outcome of a call that took a lease, and releases it if that failed: the caller
+    /// does not get its token.
+    async fn keep_lease_if<T>(
+        &self,
+        key: &SessionKey,
+        fence: Fence,
+        outcome: ServiceResult<T>,
+    ) -> ServiceResult<T> {
+        if outcome.is_err() {
+            // If this fails as well, the lease ends with its time.
+            let release = self.store.lease(key, LeaseCall::Release { fence });
+            let _ = self.await_durable(release).await;
+        }
+        outcome
     }
 
     /// Extends a lease.
