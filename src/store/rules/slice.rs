@@ -18,7 +18,8 @@ pub(crate) struct SliceBuilder<'a> {
     bytes: usize,
     /// Ranges of accepted losses: they stay lost, even if a file has them.
     pub(crate) given_up: Vec<Range>,
-    /// True once a limit was reached: later events are left out.
+    /// True once a limit was reached: later events are left out, and nothing is read behind the
+    /// last one, which may be lost.
     pub(crate) full: bool,
 }
 
@@ -73,15 +74,17 @@ impl<'a> SliceBuilder<'a> {
         self.given_up.iter().any(|range| range.contains(event.position))
     }
 
-    /// Returns true if an event fits; the first one that does not ends the slice.
+    /// Returns true if an event fits; the first one that does not, or after which none can, ends
+    /// the slice.
     fn try_reserve(&mut self, event: &Event) -> bool {
-        let bytes = self.bytes + event.body.len();
-        let fits = self.events.is_empty() || bytes <= self.read.bytes_max;
-        self.full = self.events.len() >= self.read.events_max || !fits;
-        if !self.full {
+        let (count, bytes) = (self.events.len() + 1, self.bytes + event.body.len());
+        let (events_max, bytes_max) = (self.read.events_max, self.read.bytes_max);
+        let fits = !self.full && count <= events_max && (count == 1 || bytes <= bytes_max);
+        if fits {
             self.bytes = bytes;
         }
-        !self.full
+        self.full = !fits || count >= events_max || bytes >= bytes_max;
+        fits
     }
 
     /// Returns the slice of `range` with the part of `gaps` that it covers.

@@ -548,16 +548,25 @@ impl Store for Model {
                 let wanted = session.events.get(range.from.0 as usize..range.to.0 as usize);
                 let wanted = wanted.unwrap_or_default();
                 let (mut bytes, mut events) = (0, Vec::new());
-                let mut lost: Vec<Range> = Vec::new();
+                let (mut lost, mut full): (Vec<Range>, _) = (Vec::new(), false);
                 let mut take = |event: &Event| {
+                    let count = events.len();
+                    let len = event.body.len();
+                    let is_at_limit = count >= read.events_max || bytes >= read.bytes_max;
+                    if count > 0 && is_at_limit {
+                        full = true;
+                        return false;
+                    }
                     if let Some(range) = session.lost_at(event.position) {
                         lost.extend((!lost.contains(&range)).then_some(range));
                         return true;
                     }
-                    bytes += event.body.len();
-                    let fits = events.is_empty() || bytes <= read.bytes_max;
-                    let room = fits && events.len() < read.events_max;
-                    room.then(|| events.push(event.clone())).is_some()
+                    full = count > 0 && bytes + len > read.bytes_max;
+                    if !full {
+                        bytes += len;
+                        events.push(event.clone());
+                    }
+                    !full
                 };
                 match read.fill {
                     FillDirection::Forward => wanted.iter().all(&mut take),
@@ -568,9 +577,6 @@ impl Store for Model {
                     return Err(StoreError::PrefixErased { session, range });
                 }
                 events.sort_by_key(|event| event.position);
-                let full = events.len()
-                    + lost.iter().map(|range| range.len() as usize).sum::<usize>()
-                    < wanted.len();
                 let covered = match (events.first(), events.last()) {
                     (Some(_), Some(last)) if full && read.fill == FillDirection::Forward => {
                         Range::new(range.from, last.position.plus(1))
