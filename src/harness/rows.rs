@@ -143,6 +143,12 @@ impl CallPairs {
         self.calls.open().any(|call| wanted.contains(&call.position))
     }
 
+    /// Returns true if a result named no call.
+    #[must_use]
+    pub fn has_unnamed_results(&self) -> bool {
+        self.calls.has_unnamed_results()
+    }
+
     /// Returns true if the result at a position shows that its call failed.
     #[must_use]
     pub fn is_failed_result(&self, event: &Event) -> bool {

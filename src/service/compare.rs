@@ -68,8 +68,8 @@ impl Service {
         let rows_a = self.rows_within(&a, of(|hunk| hunk.a, &hunks)).await?;
         let rows_b = self.rows_within(&b, of(|hunk| hunk.b, &hunks)).await?;
         for hunk in hunks.iter_mut().filter(|hunk| hunk.kind != HunkKind::Same) {
-            hunk.rows_a = rows_of(&rows_a, hunk.a);
-            hunk.rows_b = rows_of(&rows_b, hunk.b);
+            hunk.rows_a = rows_of(&rows_a, hunk.a).to_vec();
+            hunk.rows_b = rows_of(&rows_b, hunk.b).to_vec();
         }
         Ok(CompareAnswer {
             session: session.to_string(),
@@ -202,9 +202,22 @@ impl Service {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
             return Ok(Vec::new());
         };
-        let all = Range::new(first.from, last.to);
-        let selection = WantedRows::within(ranges);
-        Ok(self.scan_rows(&side.key, all, selection, ROWS_MAX).await?.rows)
+        let (mut left, mut rows) = (Range::new(first.from, last.to), Vec::new());
+        while !left.is_empty() && rows.len() < ROWS_MAX {
+            let wanted = |range: &Range| {
+                let known = rows_of(&rows, *range).len();
+                (*range, HUNK_ROWS_MAX.saturating_sub(known))
+            };
+            let selection = WantedRows::within(ranges.iter().map(wanted).collect());
+            let most = ROWS_MAX - rows.len();
+            let scanned = self.scan_rows(&side.key, left, selection, most).await?;
+            rows.extend(scanned.rows);
+            if scanned.next <= left.from {
+                break;
+            }
+            left.from = scanned.next;
+        }
+        Ok(rows)
     }
 }
 
@@ -225,8 +238,9 @@ fn join_beginning(until: Position, mut rest: Vec<CompareHunk>) -> Vec<CompareHun
     rest
 }
 
-/// Returns the first rows in a range.
-fn rows_of(rows: &[Row], range: Range) -> Vec<Row> {
-    let within = rows.iter().filter(|row| range.contains(row.position));
-    within.take(HUNK_ROWS_MAX).cloned().collect()
+/// Returns the rows in a range, of rows by ascending position.
+fn rows_of(rows: &[Row], range: Range) -> &[Row] {
+    let [from, to] =
+        [range.from, range.to].map(|end| rows.partition_point(|row| row.position < end));
+    rows.get(from..to).unwrap_or_default()
 }

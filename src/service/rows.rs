@@ -26,13 +26,16 @@ const ROWS_MAX: usize = 500;
 /// Maximum number of events that one filtered request examines.
 const EXAMINED_MAX: usize = 20_000;
 /// Maximum number of events and body bytes read at once; maximum body bytes of the rows of a page.
-const SLICE_EVENTS: usize = 1_000;
+pub(super) const SLICE_EVENTS: usize = 1_000;
 const SLICE_BYTES: usize = 4 << 20;
 const PAGE_BYTES: usize = 8 << 20;
 /// Maximum bytes of the body of a message whose row has its content.
 const CONTENT_BYTES: usize = 64_000;
 /// Maximum bytes of the bodies of all such messages of a response.
 pub const CONTENT_PAGE_BYTES: usize = 400_000;
+/// Positions before a page whose calls and results are read where a result names no call: it answers
+/// the oldest of its tool, so that the pairs depend on those before.
+const UNNAMED_REACH: u64 = 8 * PAIR_REACH;
 /// Number of events read at once behind a page, for the results of its calls.
 const AHEAD_EVENTS: usize = 100;
 /// Filter of the events that failed: calls at their results, and errors.
@@ -68,8 +71,9 @@ pub(super) struct WantedRows {
     thread: Option<String>,
     /// In lower case.
     text: Option<String>,
-    /// Ranges of positions, ascending; bookkeeping is left out of them.
-    within: Option<Vec<Range>>,
+    /// Ranges of positions, ascending, each with the number of rows that are left to select of it;
+    /// bookkeeping is left out of them.
+    within: Option<Vec<(Range, usize)>>,
     /// True if the rows of messages have their content, which selects nothing.
     with_content: bool,
 }
@@ -96,8 +100,8 @@ impl WantedRows {
         })
     }
 
-    /// Selects the events of some ranges, without bookkeeping.
-    pub(super) fn within(ranges: Vec<Range>) -> Self {
+    /// Selects the first events of each of some ranges, without bookkeeping.
+    pub(super) fn within(ranges: Vec<(Range, usize)>) -> Self {
         Self { within: Some(ranges), ..Self::default() }
     }
 
@@ -111,14 +115,16 @@ impl WantedRows {
             && within.is_none()
     }
 
-    fn selects(&self, event: &Event, pairs: &CallPairs) -> bool {
+    fn selects(&mut self, event: &Event, pairs: &CallPairs) -> bool {
         let kind = || row_kind(event);
         let is_failed =
             || event.kind.as_str() == kinds::SESSION_ERROR || pairs.is_failed_result(event);
-        let is_within = |ranges: &Vec<Range>| {
-            let index = ranges.partition_point(|range| range.to <= event.position);
-            ranges.get(index).is_some_and(|range| range.contains(event.position))
-                && !is_bookkeeping(event, kind())
+        let takes = |ranges: &mut Vec<(Range, usize)>| {
+            let index = ranges.partition_point(|(range, _)| range.to <= event.position);
+            let (range, left) = ranges.get_mut(index)?;
+            let is_taken =
+                *left > 0 && range.contains(event.position) && !is_bookkeeping(event, kind());
+            is_taken.then(|| *left -= 1)
         };
         let has_type = self.types.is_empty()
             || self.types.iter().any(|domain| event.kind.is_in_domain(domain));
@@ -127,12 +133,12 @@ impl WantedRows {
             || self.only_failed && is_failed();
         has_type
             && has_kind
-            && self.within.as_ref().is_none_or(is_within)
             && self.thread.as_ref().is_none_or(|thread| thread_of(event).as_ref() == Some(thread))
             && self
                 .text
                 .as_ref()
                 .is_none_or(|text| readable_text(event).to_lowercase().contains(text.as_str()))
+            && self.within.as_mut().is_none_or(|ranges| takes(ranges).is_some())
     }
 }
 
@@ -182,10 +188,12 @@ impl PageFold {
 }
 
 /// Rows of a range, and where their scan ended.
+#[derive(Default)]
 pub(super) struct ScannedRows {
     pub(super) rows: Vec<Row>,
-    next: Position,
+    pub(super) next: Position,
     gaps: Vec<Gap>,
+    has_unnamed_results: bool,
 }
 
 impl Service {
@@ -226,8 +234,23 @@ impl Service {
         selection: WantedRows,
         limit: usize,
     ) -> ServiceResult<ScannedRows> {
+        let near = self.scan_rows_from(key, range, selection.clone(), (limit, PAIR_REACH)).await?;
+        if near.has_unnamed_results && range.from.0 > PAIR_REACH {
+            return self.scan_rows_from(key, range, selection, (limit, UNNAMED_REACH)).await;
+        }
+        Ok(near)
+    }
+
+    /// Returns the rows of a range, with the calls of up to `reach` positions before it.
+    async fn scan_rows_from(
+        &self,
+        key: &SessionKey,
+        range: Range,
+        selection: WantedRows,
+        (limit, reach): (usize, u64),
+    ) -> ServiceResult<ScannedRows> {
         if range.is_empty() {
-            return Ok(ScannedRows { rows: Vec::new(), next: range.from, gaps: Vec::new() });
+            return Ok(ScannedRows { next: range.from, ..ScannedRows::default() });
         }
         let look = |info: &SessionInfo, outline: &Outline| {
             let pairs = CallPairs::new(info.workspace.as_deref(), outline.directory());
@@ -250,7 +273,7 @@ impl Service {
         };
         let slot = self.compute.acquire(tenant).await?;
         // The calls of the page's first results are before it.
-        let before = Range::new(range.from.minus(PAIR_REACH), range.from);
+        let before = Range::new(range.from.minus(reach), range.from);
         let page = (slot, fold);
         let (mut slot, mut fold) =
             self.fold_beside(key, before, SLICE_EVENTS, page, |_| true).await?;
@@ -277,8 +300,9 @@ impl Service {
         let awaits_result = |fold: &PageFold| fold.pairs.awaits_result(&fold.positions);
         (slot, fold) =
             self.fold_beside(key, behind, AHEAD_EVENTS, (slot, fold), awaits_result).await?;
+        let has_unnamed_results = fold.pairs.has_unnamed_results();
         let (_, rows) = slot.run(move || fold.rows(&dropped)).await?;
-        Ok(ScannedRows { rows, next, gaps })
+        Ok(ScannedRows { rows, next, gaps, has_unnamed_results })
     }
 
     /// Folds the events of a range beside a page, for its pairs of calls and results, while the
@@ -306,7 +330,7 @@ impl Service {
         Ok((slot, fold))
     }
 
-    async fn read_slice(
+    pub(super) async fn read_slice(
         &self,
         key: &SessionKey,
         range: Range,

@@ -141,6 +141,8 @@ pub(crate) struct OpenCalls {
     workspace: Option<Box<str>>,
     /// Maximum distance of a result from its call in positions, if it is bounded.
     reach: Option<u64>,
+    /// True once a result named no call: which one it answers depends on all that were open.
+    has_unnamed_results: bool,
 }
 
 impl OpenCalls {
@@ -159,6 +161,11 @@ impl OpenCalls {
     /// Returns the workspace of the session.
     pub(crate) fn workspace(&self) -> Option<&str> {
         self.workspace.as_deref()
+    }
+
+    /// Returns true if a result named no call.
+    pub(crate) fn has_unnamed_results(&self) -> bool {
+        self.has_unnamed_results
     }
 
     /// Returns the calls without results, oldest first.
@@ -262,6 +269,7 @@ impl OpenCalls {
     fn parse_result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
         let id = result.id();
         let id = id.map(|id| head(id, ID_BYTES_MAX));
+        self.has_unnamed_results |= id.is_none();
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split_name(result.server.as_deref(), &name);
         let open = self.open.iter().map(|call| (&*call.id, &*call.tool));

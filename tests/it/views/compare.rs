@@ -211,3 +211,22 @@ fn the_command_line_compares_two_sessions_by_prefix() {
     assert!(same.contains("They say the same to their ends."), "{same}");
     assert_eq!(place.run(&["compare", "trip", "none", "--json"]).refused(4), "session_not_found");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_has_its_rows_behind_a_part_with_more_rows_than_are_shown() {
+    over_every_engine(async |house| {
+        for id in ["a", "b"] {
+            let mut events: Vec<Value> =
+                (0..1000).map(|n| said(&format!("{id} {n} {}", "x".repeat(9000)))).collect();
+            events.extend([said("the same"), said(&format!("the last of {id}"))]);
+            emit(house, id, &events).await;
+        }
+        let answer = compare(house, "a/compare?with=b").await;
+        let hunks = answer["hunks"].as_array().unwrap();
+        let rows = |hunk: &Value, side: &str| hunk[side].as_array().map_or(0, Vec::len);
+        let counts: Vec<_> =
+            hunks.iter().map(|hunk| (rows(hunk, "rows_a"), rows(hunk, "rows_b"))).collect();
+        assert_eq!(counts, [(100, 100), (0, 0), (1, 1)], "{:?}", parts(&answer));
+    })
+    .await;
+}
