@@ -146,7 +146,9 @@ pub fn router(app: App, more: Router) -> Router {
     let (routes, mut registered, document) = describe::build_routes().into_parts();
     registered.add(MCP);
     #[cfg(feature = "page")]
-    registered.add(Route::get(page::FILES, "getPageFile", RequiredGrant::Nothing));
+    for path in page::FILES {
+        registered.add(Route::get(path, "getPageFile", RequiredGrant::Nothing));
+    }
     let options = &app.options;
     let room = memory::MemoryBudget::new;
     let server = Arc::new(Server {

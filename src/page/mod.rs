@@ -6,15 +6,15 @@ use std::sync::LazyLock;
 
 use axum::{
     Router,
-    extract::{Path, Request},
+    extract::Request,
     http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse as _, Response},
     routing::get,
 };
 
-/// Route of the page's script and style sheet. It is open, as the page is: neither has data.
-pub const FILES: &str = "/page/{file}";
+/// Paths of the page's script and style sheet. They are open, as the page is: neither has data.
+pub const FILES: [&str; 2] = ["/page/app.js", "/page/app.css"];
 
 /// The page may run its own script, draw with its own style sheet, ask its own server and show
 /// pictures that it has already. The browser refuses text that would become markup, too.
@@ -35,26 +35,16 @@ const HEADERS: [(HeaderName, &str); 5] = [
 
 /// A file of the page.
 struct Asset {
-    name: &'static str,
     media: &'static str,
     bytes: &'static [u8],
 }
 
-const PAGE: Asset = Asset {
-    name: "index.html",
-    media: "text/html; charset=utf-8",
-    bytes: include_bytes!("dist/index.html"),
-};
-const SCRIPT: Asset = Asset {
-    name: "app.js",
-    media: "text/javascript; charset=utf-8",
-    bytes: include_bytes!("dist/app.js"),
-};
-const STYLE: Asset = Asset {
-    name: "app.css",
-    media: "text/css; charset=utf-8",
-    bytes: include_bytes!("dist/app.css"),
-};
+const PAGE: Asset =
+    Asset { media: "text/html; charset=utf-8", bytes: include_bytes!("dist/index.html") };
+const SCRIPT: Asset =
+    Asset { media: "text/javascript; charset=utf-8", bytes: include_bytes!("dist/app.js") };
+const STYLE: Asset =
+    Asset { media: "text/css; charset=utf-8", bytes: include_bytes!("dist/app.css") };
 
 /// The files with their entity tags.
 static TAGGED: LazyLock<[(Asset, String); 3]> = LazyLock::new(|| {
@@ -66,14 +56,11 @@ static TAGGED: LazyLock<[(Asset, String); 3]> = LazyLock::new(|| {
 
 /// Returns the router of the files.
 pub fn router() -> Router {
-    Router::new().route(FILES, get(answer_file))
-}
-
-async fn answer_file(Path(name): Path<String>, headers: HeaderMap) -> Response {
-    match TAGGED.iter().find(|(file, _)| file.name == name && file.name != PAGE.name) {
-        Some((file, tag)) => answer(file, tag, &headers),
-        None => StatusCode::NOT_FOUND.into_response(),
-    }
+    let [_, script, style] = &*TAGGED;
+    let served = FILES.into_iter().zip([script, style]);
+    served.fold(Router::new(), |router, (path, (file, tag))| {
+        router.route(path, get(async move |headers: HeaderMap| answer(file, tag, &headers)))
+    })
 }
 
 /// Answers a browser's request for `/` with the page, and passes every other request on.
@@ -94,7 +81,8 @@ fn takes_html(headers: &HeaderMap) -> bool {
     named.flat_map(|value| value.split(',')).any(|one| {
         let mut parts = one.split(';').map(str::trim);
         let is_html = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("text/html"));
-        is_html && !parts.any(|part| matches!(part, "q=0" | "q=0.0"))
+        let weight = |part: &str| part.to_ascii_lowercase().strip_prefix("q=")?.parse::<f32>().ok();
+        is_html && !parts.any(|part| weight(part) == Some(0.0))
     })
 }
 
@@ -132,6 +120,7 @@ mod tests {
             ("*/*", false),
             ("application/json", false),
             ("text/html;q=0", false),
+            ("text/html; Q=0.000", false),
             ("text/htmlx", false),
         ] {
             assert_eq!(takes_html(&headers(header::ACCEPT, accept)), gets, "{accept}");
@@ -143,17 +132,17 @@ mod tests {
     fn every_file_has_the_policy_and_is_not_sent_again_while_it_is_known() {
         for (file, tag) in &*TAGGED {
             let first = answer(file, tag, &HeaderMap::new());
-            assert_eq!(first.status(), StatusCode::OK, "{}", file.name);
+            assert_eq!(first.status(), StatusCode::OK, "{}", file.media);
             for (name, value) in HEADERS {
-                assert_eq!(first.headers()[&name], value, "{}", file.name);
+                assert_eq!(first.headers()[&name], value, "{}", file.media);
             }
             for known in [tag.clone(), format!("\"other\", W/{tag}"), "*".to_owned()] {
                 let again = answer(file, tag, &headers(header::IF_NONE_MATCH, &known));
-                assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{} {known}", file.name);
-                assert_eq!(again.headers()[header::ETAG], **tag, "{}", file.name);
+                assert_eq!(again.status(), StatusCode::NOT_MODIFIED, "{} {known}", file.media);
+                assert_eq!(again.headers()[header::ETAG], **tag, "{}", file.media);
             }
             let changed = answer(file, tag, &headers(header::IF_NONE_MATCH, "\"other\""));
-            assert_eq!(changed.status(), StatusCode::OK, "{}", file.name);
+            assert_eq!(changed.status(), StatusCode::OK, "{}", file.media);
         }
     }
 
