@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::body;
+use super::{body, rewinds::parse_withdrawn};
 use crate::{
     api::views::CompactionOut,
     event::{
@@ -86,23 +86,31 @@ impl Compactions {
 pub struct DroppedRanges {
     /// Ranges, ascending and apart, each with the position of its compaction.
     out: Vec<(Range, Position)>,
+    /// The latest compactions, oldest first, without their texts: a rewind may withdraw some.
+    latest: VecDeque<CompactionOut>,
+    /// What the compactions before those took out.
+    before: Vec<(Range, Position)>,
 }
 
 impl DroppedRanges {
-    /// Folds an event; ignores all but compactions.
+    /// Folds an event; ignores all but compactions and rewinds.
     pub fn fold(&mut self, event: &Event) {
-        let Some(made) = read_compaction(event) else { return };
-        let known: Vec<Range> = self.out.iter().map(|(range, _)| *range).collect();
-        let new = subtract(&made.dropped, &known).into_iter().map(|range| (range, made.position));
-        let kept = |(range, by): (Range, Position)| {
-            subtract(&[range], &made.kept).into_iter().map(move |range| (range, by))
-        };
-        let mut out: Vec<(Range, Position)> =
-            self.out.iter().copied().chain(new).flat_map(kept).collect();
-        out.sort_by_key(|(range, _)| range.from);
-        // Of a session with so many, the earliest ranges are forgotten.
-        out.drain(..out.len().saturating_sub(DROPPED_RANGES_MAX));
-        self.out = out;
+        if let Some(withdrawn) = parse_withdrawn(event) {
+            self.out = self.before.clone();
+            let kept = |made: &&CompactionOut| !withdrawn.contains(made.position);
+            let kept: Vec<CompactionOut> = self.latest.iter().filter(kept).cloned().collect();
+            kept.iter().for_each(|made| self.out = drop_ranges(&self.out, made));
+            return;
+        }
+        let Some(mut made) = read_compaction(event) else { return };
+        (made.trigger, made.summary) = (None, None);
+        self.out = drop_ranges(&self.out, &made);
+        self.latest.push_back(made);
+        if self.latest.len() > COMPACTIONS_MAX
+            && let Some(oldest) = self.latest.pop_front()
+        {
+            self.before = drop_ranges(&self.before, &oldest);
+        }
     }
 
     /// Returns the compaction that took a position out of the context.
@@ -113,8 +121,26 @@ impl DroppedRanges {
     }
 
     pub(super) fn weight(&self) -> usize {
-        self.out.len() * size_of::<(Range, Position)>()
+        let latest = self.latest.iter().map(|made| {
+            size_of::<CompactionOut>() + (made.kept.len() + made.dropped.len()) * size_of::<Range>()
+        });
+        (self.out.len() + self.before.len()) * size_of::<(Range, Position)>()
+            + latest.sum::<usize>()
     }
+}
+
+/// Returns the ranges that are out after a compaction, ascending and apart.
+fn drop_ranges(out: &[(Range, Position)], made: &CompactionOut) -> Vec<(Range, Position)> {
+    let known: Vec<Range> = out.iter().map(|(range, _)| *range).collect();
+    let new = subtract(&made.dropped, &known).into_iter().map(|range| (range, made.position));
+    let kept = |(range, by): (Range, Position)| {
+        subtract(&[range], &made.kept).into_iter().map(move |range| (range, by))
+    };
+    let mut out: Vec<(Range, Position)> = out.iter().copied().chain(new).flat_map(kept).collect();
+    out.sort_by_key(|(range, _)| range.from);
+    // Of a session with so many, the earliest ranges are forgotten.
+    out.drain(..out.len().saturating_sub(DROPPED_RANGES_MAX));
+    out
 }
 
 /// Parses a compaction; `None` for any other event.

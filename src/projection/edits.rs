@@ -1,6 +1,6 @@
 //! Changes of files, each with the user request that it was made for. It must not keep a change.
 
-use super::{Marks, progress::WorkProgress};
+use super::{Marks, WithdrawnRanges, progress::WorkProgress};
 use crate::{
     event::{Event, Position, text::one_line},
     traces::{FileTouch, OpenCalls, ToolEvent},
@@ -20,7 +20,7 @@ pub struct Edit {
     pub how: &'static str,
     /// Name of the tool.
     pub tool: Box<str>,
-    /// Latest user request before it, and its position.
+    /// Latest user request before it that was not withdrawn, and its position.
     pub asked: Option<(Position, Box<str>)>,
 }
 
@@ -29,9 +29,16 @@ pub struct Edit {
 pub struct Edits {
     calls: OpenCalls,
     progress: WorkProgress,
+    withdrawn: WithdrawnRanges,
 }
 
 impl Edits {
+    /// Creates the fold of a session with the ranges that its client went back behind.
+    #[must_use]
+    pub fn new(withdrawn: WithdrawnRanges) -> Self {
+        Self { withdrawn, ..Self::default() }
+    }
+
     /// Folds an event; returns the file changes of a successful result.
     pub fn fold(&mut self, event: &Event) -> Vec<Edit> {
         let tool_event = self.calls.fold(event);
@@ -39,7 +46,10 @@ impl Edits {
         let Some(ToolEvent::Result(call, answer)) = tool_event.filter(is_success) else {
             return Vec::new();
         };
-        let word = self.progress.instructions().recent_instructions().next_back();
+        // A request of a withdrawn part counts for the changes of that part only.
+        let holds = |at| self.withdrawn.end_of_range_at(at).is_none_or(|to| answer.position < to);
+        let mut words = self.progress.instructions().recent_instructions();
+        let word = words.rfind(|word| holds(word.position));
         let line = |text: &str| one_line(text, REQUEST_CHARS_MAX).into();
         let asked = word.map(|word| (word.position, line(&word.text)));
         let made = |(touch, path): &(FileTouch, Box<str>)| Edit {

@@ -50,7 +50,7 @@ pub use instructions::{Instruction, Instructions};
 pub use marks::Marks;
 pub use memory::{MemoryItems, MemoryState, StoredMemory};
 pub use outcomes::{Outcomes, ToolOutcome};
-pub use outline::{Outline, SessionFold};
+pub use outline::{Outline, SessionFold, own_time};
 pub use phases::{Phase, PhaseEnd, Phases};
 pub use plans::{AgentPlan, is_done, is_in_progress};
 pub use progress::{CallOutput, WorkProgress};

@@ -68,6 +68,9 @@ const EMPTY_PHRASES: [&str; 88] = phrase_list(
      d accord|allez|allez y|sigue|continua|continúa|adelante|por favor|avanti|va bene|vai|\
      pode continuar|prossiga|ga door|ga verder|продолжай|дальше|давай|继续|続けて",
 );
+/// Words of those that say how something is to be done where they follow "do it".
+const MANNERS: [&str; 9] =
+    ["right", "correct", "exactly", "good", "great", "nice", "perfect", "fine", "just"];
 /// Most words of an answer that can be trivial; a longer one has content.
 const EMPTY_WORDS_MAX: usize = 8;
 
@@ -129,6 +132,11 @@ pub(super) fn is_trivial(text: &str) -> bool {
         return true;
     }
     let is_empty = |word: &str| EMPTY_WORDS.contains(&format!(" {word} "));
+    // "Do it right" asks for something.
+    let is_manner = |from: usize, word: &str| {
+        MANNERS.contains(&word)
+            && from.checked_sub(2).and_then(|at| words.get(at)).is_some_and(|word| *word == "do")
+    };
     // Word indexes that a sequence of trivial words and phrases can reach.
     let mut reached = vec![true];
     reached.resize(words.len() + 1, false);
@@ -138,7 +146,7 @@ pub(super) fn is_trivial(text: &str) -> bool {
         }
         for (to, is_reached) in reached.iter_mut().enumerate().skip(from + 1) {
             let part = words.get(from..to).unwrap_or_default();
-            let says_nothing = matches!(part, [word] if is_empty(word));
+            let says_nothing = matches!(part, [word] if is_empty(word) && !is_manner(from, word));
             *is_reached |= says_nothing || EMPTY_PHRASES.contains(&&*part.join(" "));
         }
     }

@@ -8,14 +8,13 @@ use std::{
 };
 
 use super::{
-    Caller, Code, Service, ServiceError, ServiceResult, compute::ComputeSlot, memory_budget,
-    notebook::exclude_notebooks,
+    Caller, Service, ServiceError, ServiceResult, memory_budget, notebook::exclude_notebooks,
 };
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
     env::files,
     event::{Position, Range, SessionId, Timestamp, limits, push_bounded},
-    projection::{Edit, Edits},
+    projection::{Edit, Edits, Outline},
     store::{Criterion, FillDirection, Listing, ReadRequest, SessionInfo},
 };
 
@@ -65,10 +64,6 @@ impl Service {
         let mut answer =
             FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
         let mut spelled = Vec::new();
-        let tenant = &caller.scope.tenant;
-        let _memory =
-            self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
-        let mut slot = Some(self.compute.acquire(tenant).await?);
         let listed_ids: HashSet<SessionId> =
             listed.sessions.iter().map(|info| info.key.session.clone()).collect();
         let mut left = limit;
@@ -77,18 +72,16 @@ impl Service {
                 answer.complete = false;
                 break;
             }
-            let turn = self.compute.yield_or_acquire(tenant, slot.take()).await?;
             // The changes that a fork inherits are its parent's, where that is listed too.
             let parent = info.forked_from.as_ref();
             let parent = parent.filter(|parent| listed_ids.contains(&parent.session));
             let own = parent.map_or(Position::ZERO, |parent| parent.at);
-            let changes = match self.read_changes(turn, &info, own, &files, left).await {
-                Ok((turn, changes, is_complete)) => {
-                    slot = Some(turn);
+            let changes = match self.read_changes(&info, own, &files, left).await {
+                Ok((changes, is_complete)) => {
                     answer.complete &= is_complete;
                     changes
                 }
-                Err(error) if error.code.is_gone() || error.code == Code::SessionDamaged => {
+                Err(error) if error.code.is_gone() || error.code.has_lost_events() => {
                     answer.complete = false;
                     continue;
                 }
@@ -109,13 +102,19 @@ impl Service {
     /// its path is spelled as wanted; false if there are more, or if events are lost.
     async fn read_changes(
         &self,
-        mut slot: ComputeSlot,
         info: &SessionInfo,
         own: Position,
         files: &[PathBuf],
         limit: usize,
-    ) -> ServiceResult<(ComputeSlot, Vec<(bool, FileChange)>, bool)> {
-        let (mut fold, mut found, mut from) = (Edits::default(), VecDeque::new(), Position::ZERO);
+    ) -> ServiceResult<(Vec<(bool, FileChange)>, bool)> {
+        let withdrawn = |_: &SessionInfo, outline: &Outline| outline.withdrawn().clone();
+        let withdrawn = self.with_fold(&info.key, |cached| &mut cached.outline, withdrawn).await?;
+        let mut fold = Edits::new(withdrawn);
+        let tenant = &info.key.scope.tenant;
+        let _memory =
+            self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
+        let mut slot = self.compute.acquire(tenant).await?;
+        let (mut found, mut from) = (VecDeque::new(), Position::ZERO);
         let mut is_complete = true;
         while from < info.tail {
             let read = ReadRequest {
@@ -151,7 +150,7 @@ impl Service {
             (slot, (fold, found, is_complete)) = slot.run(add).await?;
             slot = slot.yield_if_due().await?;
         }
-        Ok((slot, found.into(), is_complete))
+        Ok((found.into(), is_complete))
     }
 }
 

@@ -103,9 +103,7 @@ impl Service {
         let key = caller.key(session);
         let info = self.store.use_session(&key).await?;
         let position = match &new.at {
-            Some(point) => {
-                Some(self.resolve_position(&key, point, info.tail).await?.min(info.tail))
-            }
+            Some(point) => Some(self.resolve_within(&key, point, info.tail).await?),
             None => None,
         };
         let name = self.checkpoint_id(&info, new.key.as_ref());

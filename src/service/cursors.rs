@@ -30,7 +30,7 @@ impl Service {
         let key = caller.key(session);
         let name = check_name(name)?;
         let tail = self.store.use_session(&key).await?.tail;
-        let position = self.resolve_position(&key, point, tail).await?.min(tail);
+        let position = self.resolve_within(&key, point, tail).await?;
         let known = |notes: &Checkpoints, info: &SessionInfo| {
             let old = notes.cursor(&name).map(|old| to_cursor(&name, old, info));
             (old, notes.cursors().len())

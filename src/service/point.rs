@@ -1,9 +1,10 @@
 //! Resolves a point to a position. It must not change anything.
 
-use super::{Caller, Service, ServiceError, ServiceResult};
+use super::{Caller, Service, ServiceError, ServiceResult, rows::SLICE_EVENTS};
 use crate::{
-    event::{Point, Position, Range, SessionId, SessionKey},
-    projection::{Facts, checkpoints::Checkpoints},
+    event::{Event, Point, Position, Range, SessionId, SessionKey, Timestamp},
+    projection::{Facts, Outline, checkpoints::Checkpoints, own_time},
+    store::SessionInfo,
 };
 
 impl Service {
@@ -30,9 +31,19 @@ impl Service {
     ) -> ServiceResult<Position> {
         let tail = self.store.use_session(key).await?.tail;
         match at {
-            Some(point) => Ok(self.resolve_end(key, point, tail).await?.min(tail)),
+            Some(point) => point_within(point, self.resolve_end(key, point, tail).await?, tail),
             None => Ok(tail),
         }
+    }
+
+    /// Returns the position of a point of the recorded events, or of their end.
+    pub(super) async fn resolve_within(
+        &self,
+        key: &SessionKey,
+        point: &Point,
+        tail: Position,
+    ) -> ServiceResult<Position> {
+        point_within(point, self.resolve_position(key, point, tail).await?, tail)
     }
 
     /// Returns the range between two points, of the whole session by default, cut at the tail.
@@ -78,7 +89,7 @@ impl Service {
             Point::End => Some(tail),
             Point::BeforeEnd(count) => Some(tail.minus(*count)),
             Point::Event(id) => self.store.find(key, id).await?,
-            Point::Time(time) => Some(self.store.find_time(key, *time).await?),
+            Point::Time(time) => Some(self.find_time(key, *time, tail).await?),
             Point::Action { kind, nth } => self.find_nth_last(key, kind, *nth, tail).await?,
             Point::Step { number, branch } => {
                 let step = self.step_extent(key, *number, branch.as_deref()).await?;
@@ -96,6 +107,31 @@ impl Service {
         found.ok_or_else(|| ServiceError::point_not_found(point, tail))
     }
 
+    /// Returns the position of the first event that happened at or after a time; the tail if there
+    /// is none.
+    async fn find_time(
+        &self,
+        key: &SessionKey,
+        time: Timestamp,
+        tail: Position,
+    ) -> ServiceResult<Position> {
+        let look = |_: &SessionInfo, outline: &Outline| outline.find_time(time);
+        let found = self.with_fold(key, |cached| &mut cached.outline, look).await?;
+        let mut left = found.unwrap_or(Range::new(tail, tail));
+        while !left.is_empty() {
+            let slice = self.read_slice(key, left, SLICE_EVENTS).await?;
+            let is_found = |event: &&Event| own_time(event) >= Some(time);
+            if let Some(event) = slice.events.iter().find(is_found) {
+                return Ok(event.position);
+            }
+            if slice.covered.is_empty() {
+                break;
+            }
+            left.from = slice.covered.to;
+        }
+        Ok(tail)
+    }
+
     async fn step_extent(
         &self,
         key: &SessionKey,
@@ -109,4 +145,8 @@ impl Service {
         };
         self.with_facts(key, |_, facts| look(facts)).await
     }
+}
+
+fn point_within(point: &Point, at: Position, tail: Position) -> ServiceResult<Position> {
+    if at > tail { Err(ServiceError::point_not_found(point, tail)) } else { Ok(at) }
 }

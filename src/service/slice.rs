@@ -189,7 +189,7 @@ impl Service {
             return parse_page(page, limit);
         }
         let tail = self.store.use_session(key).await?.tail;
-        let mut window = query.window;
+        let (now, mut window) = (self.now(), query.window);
         let (mut from, to) = match &query.around {
             Some(_) if query.from.is_some() || query.to.is_some() => {
                 return Err(ServiceError::invalid("around", "it takes the place of from and to"));
@@ -200,7 +200,8 @@ impl Service {
             }
             None => {
                 let from = match &query.from {
-                    Some(Point::Time(time)) => {
+                    // Until that time has passed, an event at or after it may still come.
+                    Some(Point::Time(time)) if *time > now => {
                         window.from = window.from.max(Some(*time));
                         Position::ZERO
                     }
@@ -209,7 +210,7 @@ impl Service {
                 };
                 let to = match &query.to {
                     Some(Point::End) if !query.wait.is_zero() => None,
-                    Some(Point::Time(time)) => {
+                    Some(Point::Time(time)) if *time > now => {
                         window.to = window.to.into_iter().chain([*time]).min();
                         None
                     }
@@ -347,7 +348,10 @@ impl Service {
             None => tail,
         };
         // Until that time has passed, a future event may still be older.
-        let since = if let Some(Point::Time(time)) = from { Some(*time) } else { None };
+        let since = match from {
+            Some(Point::Time(time)) if *time > self.now() => Some(*time),
+            _ => None,
+        };
         let window = TimeWindow { from: since, to: None };
         let (service, types, current) = (self.clone(), Vec::new(), false);
         Ok(Follower { service, key, watch, next, tail, until, types, window, current })

@@ -256,6 +256,36 @@ fn a_changed_file_is_traced_to_the_sessions_and_prompts_that_changed_it() {
 }
 
 #[test]
+fn a_change_after_going_back_names_no_withdrawn_request() {
+    let place = Place::new();
+    let edit = |n: u8| {
+        let call = json!({"type": "agent.tool_use", "call_id": format!("c{n}"), "name": "Edit",
+            "input": {"file_path": "/work/a.rs", "old_string": "a", "new_string": "b"}});
+        let result = json!({"type": "agent.tool_result", "call_id": format!("c{n}"),
+            "content": "done"});
+        [call, result]
+    };
+    let said = |text: &str| json!({"type": "user.message", "content": text});
+    let mut events = vec![said("Add a parser")];
+    events.extend(edit(1));
+    events.push(said("Rewrite every module with the new framework"));
+    events.extend(edit(2));
+    events.push(said("Yes, go ahead"));
+    events.extend(edit(3));
+    events.push(said("Do it right"));
+    events.extend(edit(4));
+    // An import lists what was withdrawn at its end.
+    events.push(json!({"type": "context.rewound", "withdrawn": [{"from": 3, "to": 6}]}));
+    let lines: Vec<String> = events.iter().map(Value::to_string).collect();
+    place.run_with(&["append", "s", "--create"], &lines.join("\n")).ok();
+    let found = place.run(&["why", "/work/a.rs", "--json"]).json();
+    let changes = found["data"].as_array().unwrap();
+    let asked: Vec<_> = changes.iter().map(|one| one["asked"]["text"].as_str().unwrap()).collect();
+    let withdrawn = "Rewrite every module with the new framework";
+    assert_eq!(asked, ["Add a parser", withdrawn, "Add a parser", "Do it right"]);
+}
+
+#[test]
 fn a_history_shows_whole_lines_and_marks_shortened_titles() {
     let place = Place::new();
     let words = "please mend the build of the whole project, which fails since the merge of May";

@@ -151,6 +151,102 @@ async fn a_family_is_listed_and_an_erased_parent_removes_its_part_of_the_prefix(
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_of_an_erased_session_closes_no_list_of_sessions_and_keeps_no_lease() {
+    over_every_engine(async |house| {
+        let asked = json!({"id": "par", "workspace": "/work/w"});
+        assert_eq!(house.post("/v1/sessions", &asked).await.status, 201);
+        let said = |text: &str| json!({"events": [{"type": "user.message", "content": text}]});
+        house.post("/v1/sessions/par/events", &said("mend the roof")).await;
+        house.post("/v1/sessions/par/fork", &json!({"at": "end", "id": "kid"})).await;
+        for n in 0..3 {
+            house.post("/v1/sessions/kid/events", &said(&format!("tile {n}"))).await;
+        }
+        house.post("/v1/sessions/kid/checkpoints", &json!({"label": "roof"})).await;
+        let erased = house.call("POST", "/v1/sessions/par/erase", &[], None).await;
+        assert_eq!(erased.status, 200, "{}", erased.text);
+        // What is whole of it is read to its last event.
+        for (query, status) in [("order=desc&limit=3", 200), ("order=desc&limit=4", 410)] {
+            let slice = house.get(&format!("/v1/sessions/kid/events?{query}")).await;
+            assert_eq!(slice.status, status, "{query}: {}", slice.text);
+        }
+        let usage = house.get("/v1/usage").await;
+        assert_eq!((usage.status, &usage.json()["complete"]), (200, &json!(false)));
+        let history = house.get("/v1/history").await;
+        assert_eq!(history.status, 200, "{}", history.text);
+        for (path, body) in [
+            ("/v1/workspaces/%2Fwork%2Fw/start", json!({})),
+            ("/v1/tools/review_history", json!({})),
+            ("/v1/tools/query_entities", json!({"workspace": "/work/w", "query": "roof"})),
+        ] {
+            let reply = house.post(path, &body).await;
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+        }
+        for path in ["/v1/sessions/kid/wake", "/v1/sessions/kid/resume"] {
+            let body = json!({"ttl_seconds": 86_400, "wake": {"ttl_seconds": 86_400}});
+            let refused = house.post(path, &body).await;
+            let is_refused = refused.status >= 400;
+            let said = house.post("/v1/sessions/kid/events", &said("more")).await;
+            assert!(is_refused && said.status == 200, "{path}: {} {}", refused.text, said.text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_position_behind_the_last_event_is_refused_wherever_a_place_of_it_is_named() {
+    over_every_engine(async |house| {
+        house.session("s", 2).await;
+        for view in ["index", "usage", "threads", "window", "continuation", "compactions"] {
+            let reply = house.get(&format!("/v1/sessions/s/views/{view}?at=3")).await;
+            assert_eq!((reply.status, &*reply.code()), (404, "point_not_found"), "{view}");
+            let reply = house.get(&format!("/v1/sessions/s/views/{view}?at=2")).await;
+            assert_eq!(reply.status, 200, "{view}: {}", reply.text);
+        }
+        let json = [("content-type", "application/json")];
+        for (method, path) in [("POST", "fork"), ("POST", "checkpoints"), ("PUT", "cursors/x")] {
+            let body = Some(json!({"at": "3"}).to_string().into_bytes());
+            let reply = house.call(method, &format!("/v1/sessions/s/{path}"), &json, body).await;
+            assert_eq!((reply.status, &*reply.code()), (404, "point_not_found"), "{path}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_names_the_first_event_that_happened_then_not_the_one_recorded_then() {
+    over_every_engine(async |house| {
+        let at = |minute: u64, text: &str| {
+            json!({"type": "user.message", "content": text,
+                "created_at": format!("2020-05-01T09:{minute:02}:00Z")})
+        };
+        let events: Vec<Value> = (0..60).map(|minute| at(minute, "go")).collect();
+        for part in events.chunks(20) {
+            house.post("/v1/sessions/s/events?create=true", &json!({"events": part})).await;
+        }
+        for (time, position) in [
+            ("2020-05-01T08:00:00Z", 0),
+            ("2020-05-01T09:30:00Z", 30),
+            ("2020-05-01T09:30:01Z", 31),
+            ("2020-05-01T10:00:00Z", 60),
+        ] {
+            let slice = house.get(&format!("/v1/sessions/s/events?from=time:{time}")).await.json();
+            assert_eq!(numbers_of(&slice), (position..60).collect::<Vec<_>>(), "{time}");
+            let slice = house.get(&format!("/v1/sessions/s/events?to=time:{time}")).await.json();
+            assert_eq!(numbers_of(&slice), (0..position).collect::<Vec<_>>(), "{time}");
+            let at = json!({"at": format!("time:{time}")});
+            let fork = house.post("/v1/sessions/s/fork", &at).await;
+            assert_eq!(fork.json()["tail"], position, "{time}");
+        }
+    })
+    .await;
+}
+
+fn numbers_of(slice: &Value) -> Vec<u64> {
+    let positions = slice["data"].as_array().unwrap().iter();
+    positions.map(|event| event["position"].as_u64().unwrap()).collect()
+}
+
 async fn step(house: &House, number: u64, more: Value) {
     let mut step = json!({"sessionId": "r", "searchStep": format!("step {number}"),
         "stepNumber": number, "nextStepNeeded": true});

@@ -389,6 +389,57 @@ async fn a_result_belongs_to_its_call_within_five_hundred_positions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pairs_of_results_without_an_id_are_the_same_wherever_a_page_begins() {
+    over_every_engine(async |house| {
+        let mut events: Vec<Value> =
+            (0..1300).map(|n| json!({"type": "user.message", "content": n.to_string()})).collect();
+        // Two calls are open at each result, which answers the older one.
+        for n in [90, 400, 700, 1000] {
+            events[n] = json!({"type": "agent.tool_use", "name": "Bash",
+                "input": {"command": format!("run {n}")}});
+        }
+        for n in [580, 890, 1190] {
+            events[n] = json!({"type": "agent.tool_result", "name": "Bash", "content": "no",
+                "is_error": true});
+        }
+        emit(house, "s", &events).await;
+        let whole = rows_of(house, "s", "", 500).await;
+        let pairs: Vec<_> = whole.iter().filter_map(|row| row["of"].as_u64()).collect();
+        assert_eq!(pairs, [90, 400, 700]);
+        assert!(
+            whole.iter().filter(|row| row["kind"] == "result").all(|row| row["failed"] == true)
+        );
+        for limit in [7, 50, 200] {
+            assert_eq!(rows_of(house, "s", "", limit).await, whole, "{limit}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_a_withdrawn_compaction_took_out_are_in_the_context() {
+    over_every_engine(async |house| {
+        let said = json!({"type": "user.message", "content": "go"});
+        let compacted = json!({"type": "context.compacted", "trigger": "auto"});
+        let rewound = |ranges: Value| json!({"type": "context.rewound", "withdrawn": ranges});
+        let dropped = async || {
+            let rows = rows_of(house, "s", "", 500).await;
+            rows.iter().map(|row| row["dropped"].as_u64()).collect::<Vec<_>>()
+        };
+        emit(house, "s", &[said.clone(), compacted.clone(), said.clone(), compacted]).await;
+        assert_eq!(dropped().await, [Some(1), Some(3), Some(3), None]);
+        emit(house, "s", &[rewound(json!([{"from": 1, "to": 2}]))]).await;
+        assert_eq!(dropped().await, [Some(3), Some(3), Some(3), None, None]);
+        emit(house, "s", &[rewound(json!([{"from": 1, "to": 4}]))]).await;
+        assert_eq!(dropped().await, [None; 6]);
+        // The latest rewind lists all that is withdrawn.
+        emit(house, "s", &[rewound(json!([]))]).await;
+        assert_eq!(dropped().await[..4], [Some(1), Some(3), Some(3), None]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_edit_shows_its_path_and_lines_and_a_refused_call_its_refusal() {
     let house = House::plain().await;
     let created = json!({"id": "s", "workspace": "/work/wx"});
@@ -718,5 +769,10 @@ async fn rows_and_strip_of_a_damaged_session_show_the_readable_events_and_the_ga
     assert_eq!(counts.sum::<Option<u64>>(), Some(rows.len() as u64));
     let compared = house.get("/v1/sessions/s/compare?with=s").await;
     assert_eq!(compared.status, 200, "the same events: {}", compared.text);
+    // The damage is the parent's, so that the fork's own record names none.
+    let forked = house.post("/v1/sessions/s/fork", &json!({"id": "kid", "at": "end"})).await;
+    assert_eq!(forked.status, 201, "{}", forked.text);
+    let usage = house.get("/v1/usage").await;
+    assert_eq!((usage.status, &usage.json()["complete"]), (200, &json!(false)), "{}", usage.text);
     house.stop.cancel();
 }
