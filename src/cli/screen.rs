@@ -8,9 +8,11 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
+use unicode_segmentation::UnicodeSegmentation as _;
 
 pub(super) use super::safe::escaped;
 use super::{
+    columns::text_columns,
     failure::Outcome,
     pager::Pager,
     safe::{Style, StyleMarker},
@@ -304,15 +306,21 @@ fn draw_table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     table.to_string()
 }
 
-/// Returns the first line of a text, cut to `max` characters.
+/// Returns a text as one line, cut to `max` columns of a terminal.
 pub(super) fn one_line(text: &str, max: usize) -> String {
-    let line = escaped(text).replace(['\n', '\t'], " ");
-    let mut short: String = line.chars().take(max).collect();
-    if short.len() < line.len() {
-        short.pop();
-        short.push('…');
+    let mut line = escaped(text).replace(['\n', '\t'], " ");
+    let (mut columns, mut kept) = (0, 0);
+    for part in line.graphemes(true) {
+        columns += text_columns(part);
+        if columns > max {
+            line.truncate(kept);
+            line.push('…');
+            break;
+        }
+        // The mark of the cut takes a column.
+        kept += if columns < max { part.len() } else { 0 };
     }
-    short
+    line
 }
 
 /// Formats a count with its noun.
@@ -338,9 +346,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_returns_the_first_line_cut_to_its_width() {
-        assert_eq!(one_line("é\nbcd", 4), "é b…");
-        assert_eq!(one_line("abcd", 4), "abcd");
+    fn a_text_wider_than_its_columns_is_cut_between_its_characters() {
+        for (text, max, expected) in [
+            ("é\nbcd", 4, "é b…"),
+            ("abcd", 4, "abcd"),
+            ("運行測試", 8, "運行測試"),
+            ("運行測試", 7, "運行測…"),
+            ("運行測試", 6, "運行…"),
+            ("a運b", 3, "a…"),
+            ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+            ("ab", 0, "…"),
+        ] {
+            let line = one_line(text, max);
+            assert_eq!(line, expected, "{text:?} in {max}");
+            assert!(text_columns(&line) <= max.max(1), "{text:?} in {max}");
+        }
     }
 
     #[test]

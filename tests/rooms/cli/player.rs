@@ -636,6 +636,20 @@ fn a_call_and_its_result_are_one_row_and_bookkeeping_is_hidden_until_a_key_shows
 }
 
 #[test]
+fn a_row_of_wide_characters_is_cut_to_its_columns_and_its_outcome_stays() {
+    let mut player = worked_player();
+    player.title = "運行所有測試並報告失敗的項目".repeat(4);
+    let mut rows = worked();
+    rows[4].row.as_mut().unwrap().line = "$ 運行測試 ".repeat(20);
+    player.handle_result(PlayerResponse::Page(0, rows));
+    for width in [80, 81, 120] {
+        let shown = frame(&mut player, width, 24);
+        assert!(shown[0].contains("position 1  (2 of 7)  ⏸ 1x"), "{width}: {}", shown[0]);
+        assert!(shown.iter().any(|line| line.contains("…  1 failed")), "{width}: {shown:#?}");
+    }
+}
+
+#[test]
 fn a_failure_is_red_and_an_edit_shows_its_lines_in_their_colours() {
     let mut player = worked_player();
     let red = drawn_in(&mut player, Color::Red);
