@@ -225,7 +225,8 @@ pub struct Player {
     pub(super) event_pane: Pane,
     /// Message in the bottom line.
     pub message: Option<String>,
-    pub(super) help: bool,
+    /// Open list of the keys.
+    pub(super) help: Option<Pane>,
     /// True once the user leaves.
     pub done: bool,
     /// Request that has no result yet.
@@ -270,7 +271,7 @@ impl Player {
             view_pane: Pane::default(),
             event_pane: Pane::default(),
             message: None,
-            help: false,
+            help: None,
             done: false,
             asked: None,
             next: None,
@@ -296,8 +297,14 @@ impl Player {
         if self.prompt.is_some() {
             return self.edit_prompt(key);
         }
-        if self.help {
-            self.help = false;
+        if let Some(keys) = &mut self.help {
+            match key {
+                PlayerKey::Down | PlayerKey::PageDown | PlayerKey::Char('j' | 'd' | ' ') => {
+                    keys.scroll_down();
+                }
+                PlayerKey::Up | PlayerKey::PageUp | PlayerKey::Char('k' | 'u') => keys.scroll_up(),
+                _ => self.help = None,
+            }
             return;
         }
         if self.hits.is_some() {
@@ -343,7 +350,7 @@ impl Player {
             PlayerKey::Escape => (self.enlarged, self.only) = (None, None),
             PlayerKey::Char('n') => self.move_to_match(true),
             PlayerKey::Char('N') => self.move_to_match(false),
-            PlayerKey::Char('?') => self.help = true,
+            PlayerKey::Char('?') => self.help = Some(Pane::default()),
             PlayerKey::Char('q') => self.done = true,
             _ => {}
         }

@@ -285,6 +285,39 @@ fn a_narrow_frame_stacks_its_panes_and_a_tiny_one_does_not_panic() {
 }
 
 #[test]
+fn the_help_wraps_at_every_size_and_scrolls_where_it_is_higher_than_the_screen() {
+    let mut player = player(3);
+    for (width, height) in [(40, 12), (60, 16), (80, 24), (120, 30)] {
+        player.handle_key(PlayerKey::Char('?'));
+        let mut words: Vec<String> = Vec::new();
+        for _ in 0..20 {
+            let shown = frame(&mut player, width, height);
+            let lines = shown.iter().filter_map(|line| line.split('│').nth(1));
+            words.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
+            player.handle_key(PlayerKey::Down);
+        }
+        for word in ["arrows", "event:ID,", "Enter", "usage", "again", "leave"] {
+            assert!(words.iter().any(|one| one == word), "{width}x{height}: {word}: {words:?}");
+        }
+        player.handle_key(PlayerKey::Escape);
+        assert!(!frame(&mut player, width, height).join("").contains(" keys "));
+    }
+}
+
+#[test]
+fn the_foot_line_leaves_out_whole_entries_where_it_is_narrow() {
+    let mut player = player(3);
+    for width in 20..100 {
+        let foot = frame(&mut player, width, 10)[9].clone();
+        let entries: Vec<&str> = foot.trim().split("  ").collect();
+        assert!(foot.starts_with(" ? help  q leave"), "{width}: {foot}");
+        let whole = ["? help", "q leave", "j/k step", "]/[ failure, request", "/ search", "b all"];
+        let whole = [&whole[..], &["v view", "z enlarge"]].concat();
+        assert_eq!(entries, whole[..entries.len()], "{width}: {foot}");
+    }
+}
+
+#[test]
 fn a_prompt_and_an_error_are_shown_in_the_last_line() {
     let mut player = player(30);
     for c in ":ste".chars() {
