@@ -9,8 +9,9 @@ use std::{
 };
 
 use rustix::{
+    process::{Pid, Signal, kill_process},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 
 use crate::program::eventually;
@@ -78,6 +79,23 @@ impl Terminal {
             self.seen.push_str(&String::from_utf8_lossy(&more));
             plain(&self.seen).contains(text).then_some(())
         });
+    }
+
+    /// Sends a signal to the program.
+    pub fn send_signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Returns true if the terminal edits and echoes lines, as a shell leaves it.
+    pub fn is_cooked(&self) -> bool {
+        let modes = tcgetattr(&self.master).unwrap().local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Waits until the terminal is in a state.
+    #[track_caller]
+    pub fn until_cooked(&self, cooked: bool) {
+        eventually("the mode of the terminal", || (self.is_cooked() == cooked).then_some(()));
     }
 
     /// Waits until the program exits; kills it after a limit.

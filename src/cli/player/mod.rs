@@ -22,10 +22,11 @@ use serde_json::Value;
 use super::{
     answer::event_time,
     args,
-    failure::Outcome,
+    failure::{CliError, Outcome},
     page::{EventPages, EventsQuery, describe_gap},
     readable::words,
     screen::one_line,
+    signals,
     times::TimeFormat,
     titles, view,
 };
@@ -77,8 +78,13 @@ pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome 
         }
     }
     player.title = load_title(client, session).await;
+    // A signal must not leave the terminal in raw mode; after a panic, ratatui restores it.
+    let end = signals::terminal_end()?;
     let mut terminal = ratatui::try_init()?;
-    let played = play_sessions(client, player, &mut terminal).await;
+    let played = tokio::select! {
+        played = play_sessions(client, player, &mut terminal) => played,
+        code = end => Err(CliError::Silent(code)),
+    };
     ratatui::restore();
     played
 }
