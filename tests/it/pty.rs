@@ -9,7 +9,7 @@ use std::{
 };
 
 use rustix::{
-    process::{Pid, Signal, kill_process},
+    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
@@ -96,6 +96,16 @@ impl Terminal {
     #[track_caller]
     pub fn until_cooked(&self, cooked: bool) {
         eventually("the mode of the terminal", || (self.is_cooked() == cooked).then_some(()));
+    }
+
+    /// Waits until the program is stopped.
+    #[track_caller]
+    pub fn until_stopped(&self) {
+        eventually("the stop of the program", || {
+            let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+            let state = waitpid(Some(Pid::from_child(&self.child)), options).unwrap();
+            state.filter(|(_, status)| status.stopped()).map(drop)
+        });
     }
 
     /// Waits until the program exits; kills it after a limit.

@@ -255,3 +255,23 @@ fn a_signal_that_ends_the_player_leaves_the_terminal_as_it_was() {
         assert!(is_restored(&shown.text), "{signal:?}: {shown:?}");
     }
 }
+
+#[test]
+fn a_suspended_player_gives_the_terminal_back_and_draws_itself_again_once_it_continues() {
+    let place = with_trip();
+    let mut command = place.command(&["replay", "trip"]);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut player = Terminal::start(command, (80, 24));
+    player.until("q leave");
+    player.type_text("\u{1a}");
+    player.until_cooked(true);
+    player.until_stopped();
+    player.send_signal(Signal::CONT);
+    player.until_cooked(false);
+    player.type_text("?");
+    player.until("^Z");
+    player.type_text("qq");
+    let shown = player.end();
+    assert_eq!(shown.text.matches("\x1b[?1049h").count(), 2, "{shown:?}");
+    assert!(shown.code == 0 && is_restored(&shown.text), "{shown:?}");
+}

@@ -45,6 +45,8 @@ const HELP: &[(&str, &str)] = &[
     ("v", "next view: how to continue, window, compactions, usage"),
     ("} {", "scroll the view"),
     ("Esc", "close a prompt or a message; all panes and events again"),
+    ("^U ^W", "in a prompt: remove its text, or its last word"),
+    ("^Z", "suspend"),
     ("q", "leave"),
 ];
 /// Keys of the last line, the most important ones first.

@@ -45,6 +45,12 @@ pub enum PlayerKey {
     Enter,
     /// Removes the last character of the prompt.
     Backspace,
+    /// Removes the text of the prompt.
+    ClearPrompt,
+    /// Removes the last word of the prompt.
+    RemoveWord,
+    /// Stops the program until its shell continues it.
+    Suspend,
     /// Closes a prompt; else shows all panes and all events again.
     Escape,
     /// Leaves the player, even while a prompt is open.
@@ -227,6 +233,8 @@ pub struct Player {
     pub message: Option<String>,
     /// Open list of the keys.
     pub(super) help: Option<Pane>,
+    /// True until the program is suspended, as the user wants it.
+    pub suspends: bool,
     /// True once the user leaves.
     pub done: bool,
     /// Request that has no result yet.
@@ -272,6 +280,7 @@ impl Player {
             event_pane: Pane::default(),
             message: None,
             help: None,
+            suspends: false,
             done: false,
             asked: None,
             next: None,
@@ -292,6 +301,10 @@ impl Player {
         self.stamp += 1;
         if key == PlayerKey::Leave {
             self.done = true;
+            return;
+        }
+        if key == PlayerKey::Suspend {
+            self.suspends = true;
             return;
         }
         if self.prompt.is_some() {
@@ -380,6 +393,11 @@ impl Player {
             PlayerKey::Escape => self.prompt = None,
             PlayerKey::Backspace => {
                 typed.pop();
+            }
+            PlayerKey::ClearPrompt => typed.clear(),
+            PlayerKey::RemoveWord => {
+                let kept = typed.trim_end().rfind(' ').map_or(0, |space| space + 1);
+                typed.truncate(kept);
             }
             PlayerKey::Char(c) if typed.chars().count() < TYPED_CHARS_MAX => typed.push(c),
             PlayerKey::Enter => {

@@ -178,6 +178,28 @@ fn keys_typed_into_a_prompt_are_text_and_not_commands() {
 }
 
 #[test]
+fn editing_keys_change_the_text_of_a_prompt_and_do_nothing_without_one() {
+    let mut player = player(30);
+    for (keys, typed) in [
+        (&[PlayerKey::ClearPrompt][..], ""),
+        (&[PlayerKey::RemoveWord], "two "),
+        (&[PlayerKey::RemoveWord, PlayerKey::RemoveWord], ""),
+        (&[PlayerKey::Backspace, PlayerKey::Backspace], "two wor"),
+        (&[PlayerKey::Char(' '), PlayerKey::RemoveWord], "two "),
+    ] {
+        type_keys(&mut player, "/two words");
+        keys.iter().for_each(|key| player.handle_key(*key));
+        assert_eq!(player.prompt, Some((PromptKind::Search, typed.to_owned())), "{keys:?}");
+        player.handle_key(PlayerKey::Escape);
+    }
+    let before = frame(&mut player, 80, 24);
+    [PlayerKey::ClearPrompt, PlayerKey::RemoveWord].map(|key| player.handle_key(key));
+    assert_eq!(frame(&mut player, 80, 24), before);
+    player.handle_key(PlayerKey::Suspend);
+    assert!(player.suspends && !player.done);
+}
+
+#[test]
 fn playback_follows_event_times_and_stops_at_the_last_event() {
     let mut player = player(10);
     let second = Duration::from_secs(1);
