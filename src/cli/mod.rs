@@ -105,8 +105,9 @@ pub fn run() -> ExitCode {
         }
     };
     let environment = Environment::from_process();
-    let colours = !environment.variables.contains_key("NO_COLOR");
-    let mut screen = Screen::new(arguments.common.json, colours);
+    let is_dumb = environment.text("TERM").is_some_and(|term| term == "dumb");
+    let colours = !is_dumb && !environment.variables.contains_key("NO_COLOR");
+    let mut screen = Screen::new(arguments.common.json, colours, is_dumb);
     screen.quiet = arguments.common.quiet;
     if arguments.common.verbose && !matches!(arguments.verb, Verb::Serve(_) | Verb::Hook) {
         logging::start_text_log("debug");

@@ -30,6 +30,8 @@ pub(super) struct Screen {
     /// True if standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
+    /// True if the terminal only prints lines (`TERM=dumb`).
+    is_dumb: bool,
     seal: StyleMarker,
     /// True if remarks are suppressed.
     pub(super) quiet: bool,
@@ -65,7 +67,7 @@ pub(super) enum Tone {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool, colours_allowed: bool) -> Self {
+    pub(super) fn new(json: bool, colours_allowed: bool, is_dumb: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
             out: io::BufWriter::new(io::stdout()),
@@ -73,6 +75,7 @@ impl Screen {
             terminal,
             terminal_errors: io::stderr().is_terminal(),
             colours: terminal && colours_allowed,
+            is_dumb,
             seal: StyleMarker::new(),
             quiet: false,
             pager: None,
@@ -83,7 +86,8 @@ impl Screen {
     /// Sends further output through a pager, where it is text for a terminal and exceeds its
     /// height.
     pub(super) fn start_pager(&mut self, command: String, has_less: bool) {
-        let size = self.terminal_size().filter(|_| !self.json && self.pager.is_none());
+        let is_used = !self.json && !self.is_dumb && self.pager.is_none();
+        let size = self.terminal_size().filter(|_| is_used);
         if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
             self.pager = Some(Pager::new(command, has_less, size));
         }
@@ -98,9 +102,10 @@ impl Screen {
         ended
     }
 
-    /// Returns true if input and output are a terminal and the output is not JSON.
+    /// Returns true if input and output are a terminal that can be drawn on, and the output is not
+    /// JSON.
     pub(super) fn is_full_screen(&self) -> bool {
-        self.terminal && !self.json && io::stdin().is_terminal()
+        self.terminal && !self.is_dumb && !self.json && io::stdin().is_terminal()
     }
 
     /// Returns the columns of a line of text: the width of the terminal, or 100 if it is unknown.
@@ -210,8 +215,8 @@ impl Screen {
 
     /// Creates a progress bar in a style of `indicatif`, with a total of `units` if known.
     pub(super) fn create_progress_bar(&self, units: Option<u64>, style: &str) -> ProgressBar {
-        let is_shown = self.terminal_errors && !self.json && !self.quiet && self.pager.is_none();
-        let target = match is_shown {
+        let is_heard = !self.json && !self.quiet && self.pager.is_none();
+        let target = match self.terminal_errors && !self.is_dumb && is_heard {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };

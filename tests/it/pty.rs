@@ -40,7 +40,12 @@ impl Shown {
 
 impl Terminal {
     /// Starts the command with a terminal of the given size as standard input, output and error.
-    pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
+    pub fn start(command: Command, size: (u16, u16)) -> Self {
+        Self::start_kind(command, size, "xterm-256color")
+    }
+
+    /// Starts the command on a terminal of a kind: its value of `TERM`.
+    pub fn start_kind(mut command: Command, (columns, rows): (u16, u16), kind: &str) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -50,7 +55,7 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(slave.as_fd(), size).unwrap();
         let side = || Stdio::from(slave.try_clone().unwrap());
-        command.stdin(side()).stdout(side()).stderr(side()).env("TERM", "xterm-256color");
+        command.stdin(side()).stdout(side()).stderr(side()).env("TERM", kind);
         let child = command.spawn().unwrap();
         drop((command, slave));
         let master = File::from(master);

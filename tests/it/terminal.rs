@@ -275,3 +275,15 @@ fn a_suspended_player_gives_the_terminal_back_and_draws_itself_again_once_it_con
     assert_eq!(shown.text.matches("\x1b[?1049h").count(), 2, "{shown:?}");
     assert!(shown.code == 0 && is_restored(&shown.text), "{shown:?}");
 }
+
+#[test]
+fn a_dumb_terminal_gets_plain_lines_without_player_pager_or_codes() {
+    let place = with_trip();
+    for arguments in [&["replay", "trip"][..], &["replay", "trip", "--lines"], &["show", "trip"]] {
+        let mut command = place.command(arguments);
+        command.env("PAGER", "echo the pager; cat");
+        let shown = Terminal::start_kind(command, (80, 2), "dumb").end();
+        assert!(shown.code == 0 && !shown.text.contains('\x1b'), "{arguments:?}: {shown:?}");
+        assert!(!shown.text.contains("the pager"), "{arguments:?}: {shown:?}");
+    }
+}
