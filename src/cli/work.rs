@@ -15,7 +15,7 @@ use super::{
     readable::{self, LineBuffer},
     screen::{Screen, Tone, escaped, format_instant, one_line, with_noun},
     sessions::find_here,
-    times::resolve_instant,
+    times::resolve_utc_day,
 };
 use crate::{
     api::work::{
@@ -292,8 +292,8 @@ pub(super) async fn show_usage(
     screen: &mut Screen,
 ) -> Outcome {
     let workspace = find_here(client, &wanted.choice).await?.or(wanted.choice.workspace);
-    let instant = |text: Option<String>| text.as_deref().map(resolve_instant).transpose();
-    let (since, until) = (instant(wanted.since)?, instant(wanted.until)?);
+    let day = |text: Option<String>| text.as_deref().map(resolve_utc_day).transpose();
+    let (since, until) = (day(wanted.since)?, day(wanted.until)?);
     let query = UsageQuery { by: wanted.by, since, until, workspace };
     let answer = client.call::<GetUsage>(&NoParams {}, &query, &()).await?;
     let tree = to_json_tree(&answer)?;
