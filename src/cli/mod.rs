@@ -351,6 +351,7 @@ async fn run_client_verb(
     screen: &mut Screen,
 ) -> Outcome {
     place::resolve_workspaces(&mut verb, environment)?;
+    names::resolve_workspace_name(&client, &mut verb).await?;
     names::resolve_session(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,
