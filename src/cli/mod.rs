@@ -71,7 +71,10 @@ mod workspace;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use clap::{FromArgMatches as _, Parser as _};
+use clap::{
+    Command, FromArgMatches as _, Parser as _,
+    error::{ContextKind, ContextValue},
+};
 
 use args::{Arguments, BackupArgs, BackupVerb, HookArguments, Verb};
 use config::Config;
@@ -138,8 +141,25 @@ fn parse_arguments() -> Result<Arguments, clap::Error> {
         return Ok(arguments.into());
     }
     let words = move_query_terms_last(std::env::args_os().collect());
-    let matches = reference::build_command().try_get_matches_from(words)?;
-    Arguments::from_arg_matches(&matches)
+    let matches = reference::build_command().try_get_matches_from(&words);
+    Arguments::from_arg_matches(&matches.map_err(|error| drop_hidden_suggestion(error, &words))?)
+}
+
+/// Removes the suggestion of a flag that no help of the verb shows, as of a setting.
+fn drop_hidden_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::SuggestedArg) else {
+        return error;
+    };
+    let root = reference::build_command();
+    let mut names = words.iter().filter_map(|word| word.to_str());
+    let verb = names.find_map(|name| root.find_subcommand(name));
+    let below = verb.and_then(|verb| names.find_map(|name| verb.find_subcommand(name)));
+    let all = [Some(&root), verb, below].into_iter().flatten().flat_map(Command::get_arguments);
+    let mut shown = all.filter(|one| !one.is_hide_set()).filter_map(|one| one.get_long());
+    if !shown.any(|long| flag.strip_prefix("--") == Some(long)) {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 /// Returns the pager command, for a verb with long, readable output.

@@ -343,16 +343,20 @@ fn event_colour(event: &EventRow) -> Color {
     }
 }
 
+/// Returns the text of a pane that has nothing to show, or nothing yet.
+fn missing_text(player: &Player) -> &'static str {
+    match (player.from == player.to, player.follows) {
+        (true, true) => "waiting for the first event",
+        (true, false) => "no event",
+        _ => "…",
+    }
+}
+
 fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     let mut pane = std::mem::take(&mut player.event_pane);
     let Some(row) = player.rows.get(player.at) else {
-        let told = match (player.from == player.to, player.follows) {
-            (true, true) => "waiting for the first event",
-            (true, false) => "no event",
-            _ => "…",
-        };
         let block = titled_block(&["event".to_owned()], None, area.width);
-        frame.render_widget(Paragraph::new(told).block(block), area);
+        frame.render_widget(Paragraph::new(missing_text(player)).block(block), area);
         return;
     };
     let by = if row.origin.is_empty() { String::new() } else { format!("by {}", row.origin) };
@@ -459,17 +463,19 @@ fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
         ShownView::Compactions => "what compactions took",
         ShownView::Usage => "how full the context is",
     };
-    let parts = [format!("{name} as of {}", player.at + 1)];
+    let as_of = format!("{name} as of {}", player.at + 1);
+    let parts = [if player.from == player.to { name.to_owned() } else { as_of }];
     let width = usize::from(area.width);
     // The lines of the same view at a nearby event are shown until the new ones arrive; those of
     // another view are not.
+    let missing = missing_text(player);
     let made = || match &player.view {
         Some((shown, _, view)) if *shown == player.shown => {
             let mut paper = LineBuffer::new(width, player.times.clone());
             readable::print_view(shown.to_argument(), &player.session, view, &mut paper);
             paper.into_lines()
         }
-        _ => vec![(Tone::Faint, "…".to_owned())],
+        _ => vec![(Tone::Faint, missing.to_owned())],
     };
     let mut pane = std::mem::take(&mut player.view_pane);
     pane.set_lines((player.stamp, 0, width), usize::from(area.height.saturating_sub(1)), made);

@@ -94,7 +94,7 @@ pub enum PlayerRequest {
     Point(String),
     /// Nearest event that contains a text.
     Search(WrappedSearch),
-    /// Nearest failure, compaction or request before a position, or behind it (`true`).
+    /// Nearest failure, compaction or request before a position, or after it (`true`).
     Landmark(u64, bool),
     /// Events of all sessions that match some words.
     Everywhere(String),
@@ -537,8 +537,8 @@ impl Player {
             PlayerResponse::Found(hit) => self.apply_search_result(hit, asked),
             PlayerResponse::Landmark(Some(at)) => self.move_to(at),
             PlayerResponse::Landmark(None) => {
-                let is_behind = matches!(asked, Some(PlayerRequest::Landmark(_, true)));
-                let side = if is_behind { "behind" } else { "before" };
+                let is_after = matches!(asked, Some(PlayerRequest::Landmark(_, true)));
+                let side = if is_after { "after" } else { "before" };
                 self.message = Some(format!("no failure, compaction or request {side} this event"));
             }
             PlayerResponse::Everywhere(hits) => self.show_hits(hits),

@@ -737,7 +737,7 @@ fn brackets_jump_to_the_next_and_the_previous_landmark() {
     for (keys, at, told) in [
         ("]", 100, None),
         ("]", 200, None),
-        ("]", 200, Some("no failure, compaction or request behind this event")),
+        ("]", 200, Some("no failure, compaction or request after this event")),
         ("[", 100, None),
         ("[", 0, None),
         ("[", 0, Some("no failure, compaction or request before this event")),
@@ -745,6 +745,26 @@ fn brackets_jump_to_the_next_and_the_previous_landmark() {
         type_keys(&mut player, keys);
         assert_eq!((player.at, player.message.as_deref()), (at, told), "{keys}");
     }
+}
+
+#[test]
+fn a_step_past_the_last_event_of_a_type_says_that_none_comes_after_it() {
+    let mut player = player(30);
+    type_keys(&mut player, "tagent.tool_use\nGj");
+    let message = player.message.clone().unwrap_or_default();
+    assert!(message.contains("agent.tool_use after this one"), "{message}");
+}
+
+#[test]
+fn the_view_of_a_session_without_events_says_so() {
+    let mut player = player(0);
+    let shown = frame(&mut player, 100, 20).join("\n");
+    assert!(!shown.contains("as of") && !shown.contains('…'), "{shown}");
+    assert_eq!(shown.matches("no event").count(), 3, "the head, the event, the view: {shown}");
+    player.handle_key(PlayerKey::Char('f'));
+    player.message = None;
+    let shown = frame(&mut player, 100, 20).join("\n");
+    assert_eq!(shown.matches("waiting for the first event").count(), 2, "{shown}");
 }
 
 #[test]
