@@ -160,7 +160,7 @@ async fn count_sessions(
     unknown: &mut Vec<(String, String)>,
 ) -> Outcome<(u64, Option<String>, Latest)> {
     let (mut count, mut newest, mut latest) = (0, None::<String>, Latest::new());
-    sessions::for_each_session(client, |session| {
+    sessions::for_each_session(client, false, |session| {
         count += 1;
         let types = session.metadata.get(UNKNOWN_KEY).cloned();
         unknown.extend(types.map(|types| (session.id.clone(), types)));

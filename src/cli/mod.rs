@@ -71,7 +71,10 @@ mod workspace;
 
 use std::{ffi::OsString, io::Write as _, process::ExitCode};
 
-use clap::{FromArgMatches as _, Parser as _};
+use clap::{
+    Command, FromArgMatches as _, Parser as _,
+    error::{ContextKind, ContextValue},
+};
 
 use args::{Arguments, BackupArgs, BackupVerb, HookArguments, Verb};
 use config::Config;
@@ -105,8 +108,9 @@ pub fn run() -> ExitCode {
         }
     };
     let environment = Environment::from_process();
-    let colours = !environment.variables.contains_key("NO_COLOR");
-    let mut screen = Screen::new(arguments.common.json, colours);
+    let is_dumb = environment.text("TERM").is_some_and(|term| term == "dumb");
+    let colours = !is_dumb && !environment.variables.contains_key("NO_COLOR");
+    let mut screen = Screen::new(arguments.common.json, colours, is_dumb);
     screen.quiet = arguments.common.quiet;
     if arguments.common.verbose && !matches!(arguments.verb, Verb::Serve(_) | Verb::Hook) {
         logging::start_text_log("debug");
@@ -137,8 +141,25 @@ fn parse_arguments() -> Result<Arguments, clap::Error> {
         return Ok(arguments.into());
     }
     let words = move_query_terms_last(std::env::args_os().collect());
-    let matches = reference::build_command().try_get_matches_from(words)?;
-    Arguments::from_arg_matches(&matches)
+    let matches = reference::build_command().try_get_matches_from(&words);
+    Arguments::from_arg_matches(&matches.map_err(|error| drop_hidden_suggestion(error, &words))?)
+}
+
+/// Removes the suggestion of a flag that no help of the verb shows, as of a setting.
+fn drop_hidden_suggestion(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let Some(ContextValue::String(flag)) = error.get(ContextKind::SuggestedArg) else {
+        return error;
+    };
+    let root = reference::build_command();
+    let mut names = words.iter().filter_map(|word| word.to_str());
+    let verb = names.find_map(|name| root.find_subcommand(name));
+    let below = verb.and_then(|verb| names.find_map(|name| verb.find_subcommand(name)));
+    let all = [Some(&root), verb, below].into_iter().flatten().flat_map(Command::get_arguments);
+    let mut shown = all.filter(|one| !one.is_hide_set()).filter_map(|one| one.get_long());
+    if !shown.any(|long| flag.strip_prefix("--") == Some(long)) {
+        error.remove(ContextKind::SuggestedArg);
+    }
+    error
 }
 
 /// Returns the pager command, for a verb with long, readable output.
@@ -350,6 +371,7 @@ async fn run_client_verb(
     screen: &mut Screen,
 ) -> Outcome {
     place::resolve_workspaces(&mut verb, environment)?;
+    names::resolve_workspace_name(&client, &mut verb).await?;
     names::resolve_session(&client, &mut verb).await?;
     match verb {
         Verb::Sessions(sessions) => sessions::list(&client, sessions, screen).await,

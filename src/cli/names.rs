@@ -1,9 +1,13 @@
 //! Session ids by prefix: a unique prefix stands for the id, and an error for an unknown id lists
-//! similar ids. It must not apply to a verb that creates the session it names.
+//! similar ids; workspaces by the ends of their paths. It must not apply to a verb that creates the
+//! session or the workspace it names.
+
+use std::collections::BTreeSet;
 
 use super::{
     args::Verb,
     failure::{CliError, Outcome},
+    place::workspace_choice,
     sessions,
 };
 use crate::{
@@ -26,6 +30,35 @@ pub(super) async fn resolve_session(client: &Client, verb: &mut Verb) -> Outcome
     }
 }
 
+/// Replaces the name of a workspace, the last components of its path, by that path.
+pub(super) async fn resolve_workspace_name(client: &Client, verb: &mut Verb) -> Outcome {
+    let name = workspace_choice(verb).and_then(|choice| choice.workspace.as_mut());
+    let Some(name) = name.filter(|name| !name.starts_with('/')) else { return Ok(()) };
+    let mut all = BTreeSet::new();
+    sessions::for_each_session(client, true, |session| all.extend(session.workspace)).await?;
+    if all.contains(name) {
+        return Ok(());
+    }
+    let is_named = |workspace: &&String| {
+        workspace.strip_suffix(name.as_str()).is_some_and(|rest| rest.ends_with('/'))
+    };
+    match all.iter().filter(is_named).collect::<Vec<_>>().as_slice() {
+        [] => Err(CliError::invalid_request(
+            format!("{name:?} is no directory here, and no session is of a workspace of that name"),
+            "`sessionlog usage --all --by workspace` and `sessionlog sessions --all` show them",
+        )),
+        [one] => {
+            name.clone_from(one);
+            Ok(())
+        }
+        many => Err(CliError::usage(format!(
+            "{name:?} is the name of {} workspaces: {}",
+            many.len(),
+            format_ids(many)
+        ))),
+    }
+}
+
 /// Replaces a unique prefix by the id; `appends` adds the advice to create the session.
 pub(super) async fn resolve_prefix(
     client: &Client,
@@ -41,7 +74,7 @@ pub(super) async fn resolve_prefix(
         _ => return Ok(()),
     };
     let mut all = Vec::new();
-    if sessions::for_each_session(client, |session| all.push(session.id)).await.is_err() {
+    if sessions::for_each_session(client, false, |session| all.push(session.id)).await.is_err() {
         all.clear();
     }
     let prefix = session.as_str();

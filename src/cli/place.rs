@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    args::{Verb, WorkspaceArgs, WorkspaceVerb},
+    args::{Verb, WorkspaceArgs, WorkspaceChoice, WorkspaceVerb},
     common::parse_session_id,
     connect,
     failure::{CliError, Outcome},
@@ -61,6 +61,16 @@ pub(super) fn contains_working_dir(workspace: &str, environment: &Environment) -
         || current_workspace(environment).as_deref() == Some(workspace)
 }
 
+/// Returns the workspace whose sessions a verb reads, of a verb that may read those of all.
+pub(super) fn workspace_choice(verb: &mut Verb) -> Option<&mut WorkspaceChoice> {
+    match verb {
+        Verb::Sessions(verb) => Some(&mut verb.choice),
+        Verb::History(verb) => Some(&mut verb.choice),
+        Verb::Usage(verb) => Some(&mut verb.choice),
+        _ => None,
+    }
+}
+
 /// Replaces the paths in a verb's arguments by their workspaces. A verb on one workspace defaults
 /// to that of the working directory; one on all sessions lists that workspace first.
 pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> Outcome {
@@ -72,13 +82,7 @@ pub(super) fn resolve_workspaces(verb: &mut Verb, environment: &Environment) -> 
             false => memory.session = Some(parse_session_id(&text).map_err(CliError::Usage)?),
         }
     }
-    let choice = match verb {
-        Verb::Sessions(verb) => Some(&mut verb.choice),
-        Verb::History(verb) => Some(&mut verb.choice),
-        Verb::Usage(verb) => Some(&mut verb.choice),
-        _ => None,
-    };
-    if let Some(choice) = choice {
+    if let Some(choice) = workspace_choice(verb) {
         choice.workspace = choice.workspace.take().or(choice.of.take());
         match &mut choice.workspace {
             Some(text) => *text = resolve_workspace(text, environment),

@@ -58,7 +58,7 @@ fn print_losses(answer: &RepairAnswer, what: &str, screen: &mut Screen) -> io::R
         screen.print_line(format!("  {kept}: quarantine/{}", escaped(copy)))?;
     }
     screen.print_line(match accepted {
-        true => "What is lost stays a permanent gap; appends continue behind it.",
+        true => "What is lost stays a permanent gap; appends continue after it.",
         false => "Nothing was changed. Copy the data directory, then give --accept-loss.",
     })
 }

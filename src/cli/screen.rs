@@ -8,9 +8,11 @@ use std::{
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 use serde_json::Value;
+use unicode_segmentation::UnicodeSegmentation as _;
 
 pub(super) use super::safe::escaped;
 use super::{
+    columns::text_columns,
     failure::Outcome,
     pager::Pager,
     safe::{Style, StyleMarker},
@@ -28,6 +30,8 @@ pub(super) struct Screen {
     /// True if standard error is a terminal.
     pub(super) terminal_errors: bool,
     colours: bool,
+    /// True if the terminal only prints lines (`TERM=dumb`).
+    is_dumb: bool,
     seal: StyleMarker,
     /// True if remarks are suppressed.
     pub(super) quiet: bool,
@@ -63,7 +67,7 @@ pub(super) enum Tone {
 }
 
 impl Screen {
-    pub(super) fn new(json: bool, colours_allowed: bool) -> Self {
+    pub(super) fn new(json: bool, colours_allowed: bool, is_dumb: bool) -> Self {
         let terminal = io::stdout().is_terminal();
         Self {
             out: io::BufWriter::new(io::stdout()),
@@ -71,6 +75,7 @@ impl Screen {
             terminal,
             terminal_errors: io::stderr().is_terminal(),
             colours: terminal && colours_allowed,
+            is_dumb,
             seal: StyleMarker::new(),
             quiet: false,
             pager: None,
@@ -81,7 +86,8 @@ impl Screen {
     /// Sends further output through a pager, where it is text for a terminal and exceeds its
     /// height.
     pub(super) fn start_pager(&mut self, command: String, has_less: bool) {
-        let size = self.terminal_size().filter(|_| !self.json && self.pager.is_none());
+        let is_used = !self.json && !self.is_dumb && self.pager.is_none();
+        let size = self.terminal_size().filter(|_| is_used);
         if let Some(size) = size.filter(|(_, rows)| *rows > 1) {
             self.pager = Some(Pager::new(command, has_less, size));
         }
@@ -96,9 +102,10 @@ impl Screen {
         ended
     }
 
-    /// Returns true if input and output are a terminal and the output is not JSON.
+    /// Returns true if input and output are a terminal that can be drawn on, and the output is not
+    /// JSON.
     pub(super) fn is_full_screen(&self) -> bool {
-        self.terminal && !self.json && io::stdin().is_terminal()
+        self.terminal && !self.is_dumb && !self.json && io::stdin().is_terminal()
     }
 
     /// Returns the columns of a line of text: the width of the terminal, or 100 if it is unknown.
@@ -208,8 +215,8 @@ impl Screen {
 
     /// Creates a progress bar in a style of `indicatif`, with a total of `units` if known.
     pub(super) fn create_progress_bar(&self, units: Option<u64>, style: &str) -> ProgressBar {
-        let is_shown = self.terminal_errors && !self.json && !self.quiet && self.pager.is_none();
-        let target = match is_shown {
+        let is_heard = !self.json && !self.quiet && self.pager.is_none();
+        let target = match self.terminal_errors && !self.is_dumb && is_heard {
             true => ProgressDrawTarget::stderr(),
             false => ProgressDrawTarget::hidden(),
         };
@@ -304,15 +311,21 @@ fn draw_table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     table.to_string()
 }
 
-/// Returns the first line of a text, cut to `max` characters.
+/// Returns a text as one line, cut to `max` columns of a terminal.
 pub(super) fn one_line(text: &str, max: usize) -> String {
-    let line = escaped(text).replace(['\n', '\t'], " ");
-    let mut short: String = line.chars().take(max).collect();
-    if short.len() < line.len() {
-        short.pop();
-        short.push('…');
+    let mut line = escaped(text).replace(['\n', '\t'], " ");
+    let (mut columns, mut kept) = (0, 0);
+    for part in line.graphemes(true) {
+        columns += text_columns(part);
+        if columns > max {
+            line.truncate(kept);
+            line.push('…');
+            break;
+        }
+        // The mark of the cut takes a column.
+        kept += if columns < max { part.len() } else { 0 };
     }
-    short
+    line
 }
 
 /// Formats a count with its noun.
@@ -338,9 +351,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_returns_the_first_line_cut_to_its_width() {
-        assert_eq!(one_line("é\nbcd", 4), "é b…");
-        assert_eq!(one_line("abcd", 4), "abcd");
+    fn a_text_wider_than_its_columns_is_cut_between_its_characters() {
+        for (text, max, expected) in [
+            ("é\nbcd", 4, "é b…"),
+            ("abcd", 4, "abcd"),
+            ("運行測試", 8, "運行測試"),
+            ("運行測試", 7, "運行測…"),
+            ("運行測試", 6, "運行…"),
+            ("a運b", 3, "a…"),
+            ("e\u{301}e\u{301}e\u{301}", 2, "e\u{301}…"),
+            ("ab", 0, "…"),
+        ] {
+            let line = one_line(text, max);
+            assert_eq!(line, expected, "{text:?} in {max}");
+            assert!(text_columns(&line) <= max.max(1), "{text:?} in {max}");
+        }
     }
 
     #[test]

@@ -112,6 +112,7 @@ fn print_hit(hit: &Hit, paper: &mut LineBuffer) {
     let when = paper.times.format_both(&hit.at.to_string());
     let more = match hit.repeated {
         0 => String::new(),
+        1 => ", the same once more".to_owned(),
         more => format!(", the same {more} times more"),
     };
     let memory = hit.memory.as_ref().map(|memory| format!(", {}", memory.kind));

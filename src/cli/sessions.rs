@@ -116,9 +116,14 @@ async fn fetch_pages(
     }
 }
 
-/// Calls `each` for every session, the newest first.
-pub(super) async fn for_each_session(client: &Client, mut each: impl FnMut(Session)) -> Outcome {
-    let mut query = sessions::ListQuery { limit: Some(PAGE), ..Default::default() };
+/// Calls `each` for every session, the newest first; for archived ones where they are included.
+pub(super) async fn for_each_session(
+    client: &Client,
+    include_archived: bool,
+    mut each: impl FnMut(Session),
+) -> Outcome {
+    let mut query =
+        sessions::ListQuery { include_archived, limit: Some(PAGE), ..Default::default() };
     loop {
         let list = client.call::<sessions::ListSessions>(&NoParams {}, &query, &()).await?;
         list.data.into_iter().for_each(&mut each);
@@ -165,7 +170,8 @@ async fn list_hidden(client: &Client, limit: u64, screen: &mut Screen) -> Outcom
     })
 }
 
-async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
+/// Returns the reason why a list of sessions is empty.
+pub(super) async fn empty_list_reason(client: &Client, workspace: Option<&str>) -> String {
     if let Some(workspace) = workspace {
         return format!("No session in workspace {workspace}.");
     }

@@ -79,7 +79,7 @@ pub(super) fn format_table(
         ids.cells = shorten_ids(&ids.cells);
     }
     let room = width.saturating_sub(taken(&shown)).max(TITLE_COLUMNS / 2);
-    let titles = titles.iter().map(|title| truncate_to_columns(&one_line(title, room), room));
+    let titles = titles.iter().map(|title| one_line(title, room));
     shown.push(TableColumn::new("TITLE", titles));
     let mut lines = vec![(Tone::Faint, format_line(&shown, |column| column.head.to_owned()))];
     for (n, session) in sessions.iter().enumerate() {
@@ -104,16 +104,6 @@ fn format_line(shown: &[TableColumn], cell: impl Fn(&TableColumn) -> String) -> 
         line.push_str("  ");
     }
     line.trim_end().to_owned()
-}
-
-/// Cuts a text to a number of columns.
-fn truncate_to_columns(text: &str, room: usize) -> String {
-    let mut cut = text.to_owned();
-    while text_columns(&cut) > room {
-        let kept = cut.chars().count().saturating_sub(2);
-        cut = cut.chars().take(kept).chain(['…']).collect();
-    }
-    cut
 }
 
 /// Shortens ids to prefixes of equal length that remain unique.

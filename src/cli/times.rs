@@ -123,6 +123,15 @@ pub(super) fn format_elapsed(micros: i64) -> String {
 /// Parses an instant, a day of this machine's zone (its start) or a duration before now; returns it
 /// as an instant.
 pub(super) fn resolve_instant(text: &str) -> Outcome<String> {
+    resolve_instant_in(text, &TimeZone::system())
+}
+
+/// Parses as [`resolve_instant`] does, a day in UTC, for an answer that lists days of UTC.
+pub(super) fn resolve_utc_day(text: &str) -> Outcome<String> {
+    resolve_instant_in(text, &TimeZone::UTC)
+}
+
+fn resolve_instant_in(text: &str, zone: &TimeZone) -> Outcome<String> {
     let now = SystemClock::new().now();
     let ago = parse_duration(text).and_then(|ago| {
         let micros = i64::try_from(ago.as_micros()).ok()?;
@@ -133,9 +142,7 @@ pub(super) fn resolve_instant(text: &str) -> Outcome<String> {
                       2026-11-24 or yesterday, or a duration, such as 7d";
         CliError::usage(format!("{text:?} is not {wanted}"))
     };
-    ago.or_else(|| parse_start_time(text, now, &TimeZone::system()))
-        .map(|at| at.to_string())
-        .ok_or_else(wrong)
+    ago.or_else(|| parse_start_time(text, now, zone)).map(|at| at.to_string()).ok_or_else(wrong)
 }
 
 /// Replaces the days in a query by instants of this machine's zone.

@@ -50,6 +50,10 @@ const SUBAGENTS: &str = "subagents";
 const LEVELS_MAX: usize = 8;
 const HEAD_BYTES: u64 = 1 << 20;
 
+/// Directories of Claude Code and of Codex with the transcripts of a user, and the levels in which
+/// those are.
+const HISTORIES: [(&str, usize); 2] = [("projects", 2), ("sessions", 4)];
+
 /// Maximum number of skipped lines that are listed.
 const BAD_MAX: usize = 5;
 
@@ -92,7 +96,8 @@ pub(super) async fn import(
     environment: &Environment,
     screen: &mut Screen,
 ) -> Outcome {
-    if wanted.session.is_some() && wanted.files.len() > 1 {
+    let files = find_files(&wanted.files)?;
+    if wanted.session.is_some() && files.len() > 1 {
         let message = "--session names one session: import one file at a time with it";
         return Err(CliError::usage(message));
     }
@@ -100,7 +105,7 @@ pub(super) async fn import(
     let here = RecordingRules { gate: &config.gate, home, past: Mutex::from(HashMap::new()) };
     let mut failed = false;
     let (mut skipped, mut there, mut named, mut unread) = (0, 0, Vec::new(), 0_u64);
-    let found = find_transcripts(&wanted.files);
+    let found = find_transcripts(&files);
     for (path, subagents) in &found {
         let is_there = subagents.is_empty() || files::file_stamp(path).is_some();
         let own = subagents.first().filter(|_| !is_there).unwrap_or(path);
@@ -204,6 +209,30 @@ fn print_failed_file(path: &Path, error: &CliError, screen: &mut Screen) -> Outc
     Ok(())
 }
 
+/// Returns the files to import: those named, and of the directory of an agent its transcripts.
+fn find_files(wanted: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let is_transcript = |path: &Path| path.extension().is_some_and(|kind| kind == "jsonl");
+    let mut found = Vec::new();
+    for path in wanted {
+        if !files::path_info(path).is_ok_and(|info| info.is_some_and(|info| info.is_dir)) {
+            found.push(path.clone());
+            continue;
+        }
+        let before = found.len();
+        for (name, levels) in HISTORIES {
+            add_files(&path.join(name), levels, is_transcript, &mut found);
+        }
+        if found.len() == before {
+            return Err(CliError::invalid_request(
+                format!("{}: is a directory without transcripts of an agent", path.display()),
+                "name files, or the directory of an agent: `sessionlog import ~/.claude` imports \
+                 the history of Claude Code, `sessionlog import ~/.codex` that of Codex",
+            ));
+        }
+    }
+    Ok(found)
+}
+
 /// Returns the transcripts to import, each with those of its subagents: the lines of both are one
 /// session. That of a session of which only subagents' files are named may not exist.
 fn find_transcripts(wanted: &[PathBuf]) -> IndexMap<PathBuf, Vec<PathBuf>> {
@@ -213,7 +242,8 @@ fn find_transcripts(wanted: &[PathBuf]) -> IndexMap<PathBuf, Vec<PathBuf>> {
         let own = parent.as_ref().unwrap_or(path);
         let subagents: &mut Vec<PathBuf> = found.entry(own.clone()).or_insert_with(|| {
             let mut below = Vec::new();
-            add_subagents(&own.with_extension("").join(SUBAGENTS), LEVELS_MAX, &mut below);
+            let beside = own.with_extension("").join(SUBAGENTS);
+            add_files(&beside, LEVELS_MAX, |path| agent_id(path).is_some(), &mut below);
             below
         });
         if parent.is_some() && !subagents.contains(path) {
@@ -252,13 +282,18 @@ fn agent_id(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")
 }
 
-/// Adds the files of subagents in a directory and below it; a link to a directory is not followed.
-fn add_subagents(directory: &Path, levels: usize, found: &mut Vec<PathBuf>) {
+/// Adds the wanted files in a directory and below it; a link to a directory is not followed.
+fn add_files(
+    directory: &Path,
+    levels: usize,
+    is_wanted: fn(&Path) -> bool,
+    found: &mut Vec<PathBuf>,
+) {
     for path in files::list(directory).unwrap_or_default() {
-        if agent_id(&path).is_some() {
+        if is_wanted(&path) {
             found.push(path);
         } else if levels > 1 && !files::is_link(&path) {
-            add_subagents(&path, levels - 1, found);
+            add_files(&path, levels - 1, is_wanted, found);
         }
     }
 }

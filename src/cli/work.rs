@@ -14,8 +14,8 @@ use super::{
     failure::{CliError, Outcome},
     readable::{self, LineBuffer},
     screen::{Screen, Tone, escaped, format_instant, one_line, with_noun},
-    sessions::find_here,
-    times::resolve_instant,
+    sessions::{empty_list_reason, find_here},
+    times::resolve_utc_day,
 };
 use crate::{
     api::work::{
@@ -281,6 +281,10 @@ pub(super) async fn show_history(
     let query = HistoryQuery { workspace, limit };
     let answer = client.call::<GetHistory>(&NoParams {}, &query, &()).await?;
     let told = to_json_tree(&answer)?;
+    if answer.data.is_empty() && !screen.json {
+        let reason = empty_list_reason(client, query.workspace.as_deref()).await;
+        return Ok(screen.print_line(escaped(&reason))?);
+    }
     screen.print_result(&answer, |screen| {
         LineBuffer::print(screen, |paper| readable::print_history(&told, paper))
     })
@@ -292,13 +296,16 @@ pub(super) async fn show_usage(
     screen: &mut Screen,
 ) -> Outcome {
     let workspace = find_here(client, &wanted.choice).await?.or(wanted.choice.workspace);
-    let instant = |text: Option<String>| text.as_deref().map(resolve_instant).transpose();
-    let (since, until) = (instant(wanted.since)?, instant(wanted.until)?);
+    let day = |text: Option<String>| text.as_deref().map(resolve_utc_day).transpose();
+    let (since, until) = (day(wanted.since)?, day(wanted.until)?);
     let query = UsageQuery { by: wanted.by, since, until, workspace };
     let answer = client.call::<GetUsage>(&NoParams {}, &query, &()).await?;
     let tree = to_json_tree(&answer)?;
+    let mut scope = String::new();
+    scope.extend(query.workspace.map(|name| format!(" in workspace {name}")));
+    scope.extend(query.since.or(query.until).map(|_| " on these days"));
     screen.print_result(&answer, |screen| {
-        LineBuffer::print(screen, |paper| readable::print_total_usage(&tree, paper))
+        LineBuffer::print(screen, |paper| readable::print_total_usage(&tree, &scope, paper))
     })
 }
 

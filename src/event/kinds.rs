@@ -1,6 +1,6 @@
 //! The event types that this program interprets; docs/events.md describes each. Any other type is
 //! stored and returned unchanged. It must not describe the content of a body, except for the member
-//! that has its text.
+//! that has its text, and for which blocks are pictures.
 
 /// Part of an event that has its searchable text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +128,13 @@ register! {
     AUDIT_FORBIDDEN = "audit.forbidden" => Nothing,
     AUDIT_CREDENTIAL_REFUSED = "audit.credential_refused" => Nothing,
     AUDIT_TOKEN = "audit.token" => Nothing,
+}
+
+/// Returns true for the type of a block of content that is a picture, in any program's format:
+/// `image`, `image_url`, `input_image`.
+#[must_use]
+pub fn is_picture(block: &str) -> bool {
+    block.contains("image")
 }
 
 /// Returns true for the type of a tool call.

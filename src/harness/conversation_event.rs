@@ -207,7 +207,7 @@ fn parse_block(block: Value, position: Position) -> ContentBlock {
         return ContentBlock::Text(words.to_owned());
     }
     let kind = text("type").unwrap_or("unknown");
-    if kind.contains("image")
+    if kinds::is_picture(kind)
         && let Some(image) = parse_image(&block)
     {
         return ContentBlock::Image(image);

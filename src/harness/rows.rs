@@ -118,7 +118,12 @@ impl CallPairs {
                 let duration_ms = read_duration(event);
                 let mut part = PairPart { outcome, duration_ms, ..PairPart::default() };
                 part.tool = call.tool.to_string();
-                part.line = describe_result(&call, &part.outcome, &answer.text);
+                let blocks = match answer.text.trim() {
+                    "" => read_members(&event.body).map(|members| describe_blocks(&members)),
+                    _ => None,
+                };
+                let text = blocks.as_deref().unwrap_or(&answer.text);
+                part.line = describe_result(&call, &part.outcome, text);
                 if let Some(known) = self.parts.get_mut(&call.position) {
                     let took = known.created_at.zip(created_at);
                     let took = took.and_then(|(from, to)| u64::try_from(to.0 - from.0).ok());
@@ -436,11 +441,13 @@ fn describe_by_name(name: &str, members: &Map<String, Value>) -> String {
     if said.is_empty() { name } else { format!("{name}: {said}") }
 }
 
-/// Names the blocks of a message without text: `[image]`.
+/// Names the blocks of a content without text: `[image]`.
 fn describe_blocks(members: &Map<String, Value>) -> String {
     let blocks = members.get("content").and_then(Value::as_array);
-    let kinds = blocks.into_iter().flatten().filter_map(|block| block.get("type")?.as_str());
-    kinds.map(|kind| format!("[{kind}]")).collect::<Vec<_>>().join(" ")
+    let blocks = blocks.into_iter().flatten().filter(|block| block.get("text").is_none());
+    let types = blocks.filter_map(|block| block.get("type")?.as_str());
+    let name = |kind| if kinds::is_picture(kind) { "image" } else { kind };
+    types.map(|kind| format!("[{}]", name(kind))).collect::<Vec<_>>().join(" ")
 }
 
 fn describe_plan(members: &Map<String, Value>) -> String {

@@ -94,7 +94,7 @@ fn parse_block(block: &RawValue) -> ImportedBlock {
             Some(text) => ImportedBlock::Text(quoted_text(text)),
             None => ImportedBlock::Other,
         },
-        "image" | "image_url" | "input_image" => {
+        kind if kinds::is_picture(kind) => {
             parse_image(&members).map_or(ImportedBlock::Other, ImportedBlock::Image)
         }
         _ => ImportedBlock::Other,

@@ -134,3 +134,30 @@ fn sessions_are_listed_by_latest_work_and_those_of_the_repository_first() {
     assert_eq!(ids(&page), ["first", "loose", "second"]);
     assert_eq!(ids(&rest), ["other"]);
 }
+
+#[test]
+fn the_name_that_ends_the_path_of_one_workspace_stands_for_it_and_any_other_is_refused() {
+    let place = create_two_shops();
+    let shop = place.path("shop").display().to_string();
+    for verb in ["sessions", "history", "usage"] {
+        let expected = run(&place, "bank", &[verb, &shop]).ok();
+        for asked in [&[verb, "shop"][..], &[verb, "--workspace", "shop"]] {
+            assert_eq!(run(&place, "bank", asked).ok(), expected, "{asked:?}");
+        }
+        let refused = run(&place, "bank", &[verb, "hop"]);
+        assert!(refused.code == 1 && refused.err.contains("no session is of a workspace"));
+        assert!(!refused.err.contains("No sessions yet"), "{refused:?}");
+    }
+    let elsewhere = place.path("empty").display().to_string();
+    for verb in ["history", "usage"] {
+        let none = run(&place, "bank", &[verb, &elsewhere]).ok();
+        assert!(none.contains(&format!("in workspace {elsewhere}")), "{verb}: {none}");
+    }
+    std::fs::create_dir_all(place.path("old/shop/.git")).unwrap();
+    run(&place, "old/shop", &["handoff", "save", "--context", "kestrel"]).ok();
+    let refused = run(&place, "bank", &["sessions", "shop"]);
+    let both = format!("2 workspaces: {}, {shop}", place.path("old/shop").display());
+    assert!(refused.code == 2 && refused.err.contains(&both), "{refused:?}");
+    let old = run(&place, "bank", &["sessions", "old/shop"]);
+    assert_eq!(listed_sessions(&old).len(), 1, "{old:?}");
+}

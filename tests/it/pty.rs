@@ -9,8 +9,9 @@ use std::{
 };
 
 use rustix::{
+    process::{Pid, Signal, WaitOptions, kill_process, waitpid},
     pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
-    termios::{Winsize, tcsetwinsize},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 
 use crate::program::eventually;
@@ -39,7 +40,12 @@ impl Shown {
 
 impl Terminal {
     /// Starts the command with a terminal of the given size as standard input, output and error.
-    pub fn start(mut command: Command, (columns, rows): (u16, u16)) -> Self {
+    pub fn start(command: Command, size: (u16, u16)) -> Self {
+        Self::start_kind(command, size, "xterm-256color")
+    }
+
+    /// Starts the command on a terminal of a kind: its value of `TERM`.
+    pub fn start_kind(mut command: Command, (columns, rows): (u16, u16), kind: &str) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -49,7 +55,7 @@ impl Terminal {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(slave.as_fd(), size).unwrap();
         let side = || Stdio::from(slave.try_clone().unwrap());
-        command.stdin(side()).stdout(side()).stderr(side()).env("TERM", "xterm-256color");
+        command.stdin(side()).stdout(side()).stderr(side()).env("TERM", kind);
         let child = command.spawn().unwrap();
         drop((command, slave));
         let master = File::from(master);
@@ -77,6 +83,33 @@ impl Terminal {
             let more = self.output.try_iter().flatten().collect::<Vec<u8>>();
             self.seen.push_str(&String::from_utf8_lossy(&more));
             plain(&self.seen).contains(text).then_some(())
+        });
+    }
+
+    /// Sends a signal to the program.
+    pub fn send_signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Returns true if the terminal edits and echoes lines, as a shell leaves it.
+    pub fn is_cooked(&self) -> bool {
+        let modes = tcgetattr(&self.master).unwrap().local_modes;
+        modes.contains(LocalModes::ICANON | LocalModes::ECHO)
+    }
+
+    /// Waits until the terminal is in a state.
+    #[track_caller]
+    pub fn until_cooked(&self, cooked: bool) {
+        eventually("the mode of the terminal", || (self.is_cooked() == cooked).then_some(()));
+    }
+
+    /// Waits until the program is stopped.
+    #[track_caller]
+    pub fn until_stopped(&self) {
+        eventually("the stop of the program", || {
+            let options = WaitOptions::UNTRACED | WaitOptions::NOHANG;
+            let state = waitpid(Some(Pid::from_child(&self.child)), options).unwrap();
+            state.filter(|(_, status)| status.stopped()).map(drop)
         });
     }
 

@@ -1,6 +1,7 @@
 //! The program on a terminal, as a user sees it: its output, its questions, and text it keeps from
 //! the terminal.
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
@@ -229,5 +230,60 @@ fn invalid_lines_are_named_up_to_five_and_counted_and_wrong_input_is_explained()
     for (typed, meant) in [("sesions", "sessions"), ("exprot", "export"), ("instal", "install")] {
         let ran = place.run(&[typed]);
         assert!(ran.code == 2 && ran.err.contains(meant), "{ran:?}");
+    }
+}
+
+/// Returns true if output left the alternate screen and shows the cursor.
+fn is_restored(text: &str) -> bool {
+    let last = |code: &str| text.rfind(code).map_or(0, |at| at + 1);
+    last("\x1b[?1049l") > last("\x1b[?1049h") && last("\x1b[?25h") > last("\x1b[?25l")
+}
+
+#[test]
+fn a_signal_that_ends_the_player_leaves_the_terminal_as_it_was() {
+    let place = with_trip();
+    for (signal, code) in
+        [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129), (Signal::QUIT, 131)]
+    {
+        let mut player = Terminal::start(place.command(&["replay", "trip"]), (80, 24));
+        player.until("q leave");
+        player.until_cooked(false);
+        player.send_signal(signal);
+        player.until_cooked(true);
+        let shown = player.end();
+        assert_eq!(shown.code, code, "{signal:?}: {shown:?}");
+        assert!(is_restored(&shown.text), "{signal:?}: {shown:?}");
+    }
+}
+
+#[test]
+fn a_suspended_player_gives_the_terminal_back_and_draws_itself_again_once_it_continues() {
+    let place = with_trip();
+    let mut command = place.command(&["replay", "trip"]);
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut player = Terminal::start(command, (80, 24));
+    player.until("q leave");
+    player.type_text("\u{1a}");
+    player.until_cooked(true);
+    player.until_stopped();
+    player.send_signal(Signal::CONT);
+    player.until_cooked(false);
+    player.type_text("?");
+    player.until("^Z");
+    player.type_text("qq");
+    let shown = player.end();
+    assert_eq!(shown.text.matches("\x1b[?1049h").count(), 2, "{shown:?}");
+    assert!(shown.code == 0 && is_restored(&shown.text), "{shown:?}");
+}
+
+#[test]
+fn a_dumb_terminal_gets_plain_lines_without_player_pager_or_codes() {
+    let place = with_trip();
+    for arguments in [&["replay", "trip"][..], &["replay", "trip", "--lines"], &["show", "trip"]] {
+        let mut command = place.command(arguments);
+        command.env("PAGER", "echo the pager; cat");
+        let shown = Terminal::start_kind(command, (80, 2), "dumb").end();
+        assert!(shown.code == 0 && !shown.text.contains('\x1b'), "{arguments:?}: {shown:?}");
+        assert!(!shown.text.contains("the pager"), "{arguments:?}: {shown:?}");
     }
 }

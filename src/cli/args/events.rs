@@ -156,7 +156,7 @@ Importing a grown file again adds only what is new. A conversation is never merg
 that holds another one; it is skipped and reported: name another session with --session. Events keep
 their ids; an existing id with other content is reported. Exit code 1 if anything was skipped.")]
 pub(crate) struct ImportArgs {
-    /// Files to import; `-` is standard input
+    /// Files to import; `-` is standard input, and ~/.claude or ~/.codex every transcript in it
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Session id, for a file with one conversation without an id

@@ -26,7 +26,7 @@ pub(crate) struct WhyArgs {
 /// Workspace whose sessions a verb reads.
 #[derive(Debug, Args)]
 pub(crate) struct WorkspaceChoice {
-    /// Only sessions of this workspace: a directory in it, or its name
+    /// Only sessions of this workspace: a directory in it, or the name that ends its path
     /// [default: that of the working directory, if it has sessions]
     #[arg(value_name = "W")]
     pub(crate) of: Option<String>,

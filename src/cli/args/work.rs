@@ -127,10 +127,11 @@ pub(crate) struct UsageArgs {
     /// Key of the rows
     #[arg(long, value_name = "KEY", value_parser = ["day", "model", "session", "workspace"])]
     pub(crate) by: Option<String>,
-    /// Only requests since that day: an instant, a day such as yesterday, or a duration such as 7d
+    /// Only requests since that day of UTC, as listed: an instant, a day such as yesterday, or a
+    /// duration such as 7d
     #[arg(long, value_name = "WHEN")]
     pub(crate) since: Option<String>,
-    /// Only requests up to that day
+    /// Only requests up to that day of UTC, inclusive
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
 }

@@ -18,7 +18,7 @@ use super::{
             row::{format_edit, format_outcome, format_row as format_row_line},
         },
         screen::{Tone, escaped, one_line},
-        times::{format_duration, format_elapsed},
+        times::{TimeFormat, format_duration, format_elapsed},
     },
     diff::{is_diff, line_tone},
     pane::Pane,
@@ -45,8 +45,24 @@ const HELP: &[(&str, &str)] = &[
     ("v", "next view: how to continue, window, compactions, usage"),
     ("} {", "scroll the view"),
     ("Esc", "close a prompt or a message; all panes and events again"),
+    ("^U ^W", "in a prompt: remove its text, or its last word"),
+    ("^Z", "suspend"),
     ("q", "leave"),
 ];
+/// Keys of the last line, the most important ones first.
+const FOOT: [&str; 8] = [
+    "? help",
+    "q leave",
+    "j/k step",
+    "]/[ failure, request",
+    "/ search",
+    "b all",
+    "v view",
+    "z enlarge",
+];
+/// Columns of the list of keys, and of a key in it.
+const HELP_COLUMNS: u16 = 72;
+const KEY_COLUMNS: usize = 12;
 /// Minimum columns of a title in the head.
 const TITLE_COLUMNS_MIN: usize = 12;
 /// Columns below which the event and the view are drawn under the timeline, not next to it.
@@ -79,12 +95,12 @@ pub fn draw(player: &mut Player, frame: &mut Frame<'_>) {
         draw_event(player, frame, event);
         draw_view(player, frame, view);
     }
-    frame.render_widget(format_foot_line(player), foot);
+    frame.render_widget(format_foot_line(player, usize::from(foot.width)), foot);
     if player.hits.is_some() {
         draw_hits(player, frame);
     }
-    if player.help {
-        draw_help(frame);
+    if let Some(pane) = &mut player.help {
+        draw_help(pane, frame);
     }
 }
 
@@ -120,17 +136,25 @@ fn tone_style(tone: Tone) -> Style {
 fn titled_block(parts: &[String], hint: Option<String>, width: u16) -> Block<'static> {
     let hint = hint.map(|hint| format!(" {hint} ")).unwrap_or_default();
     let room = usize::from(width).saturating_sub(text_columns(&hint) + 2);
-    let mut title = String::new();
-    for part in parts.iter().filter(|part| !part.is_empty()) {
-        let more = if title.is_empty() { part.clone() } else { format!("{title} · {part}") };
-        if text_columns(&more) + 2 > room && !title.is_empty() {
-            break;
-        }
-        title = more;
-    }
+    let title = join_fitting(parts, " · ", room.saturating_sub(2));
     let block = Block::new().borders(Borders::TOP);
     let block = block.title_top(Span::styled(format!(" {title} "), strong_style()));
     block.title_top(Line::styled(hint, faint_style()).right_aligned())
+}
+
+/// Joins as many of the parts as fit a number of columns; the first one even if it does not.
+fn join_fitting(parts: &[impl AsRef<str>], between: &str, columns: usize) -> String {
+    let mut joined = String::new();
+    for part in parts.iter().map(AsRef::as_ref).filter(|part| !part.is_empty()) {
+        if joined.is_empty() {
+            joined.push_str(part);
+        } else if text_columns(&joined) + text_columns(between) + text_columns(part) <= columns {
+            joined.extend([between, part]);
+        } else {
+            break;
+        }
+    }
+    joined
 }
 
 /// Returns the title of the session, or its id, then the position, and the id where it fits.
@@ -162,7 +186,7 @@ fn format_speed(speed: f64) -> String {
     if speed >= 1.0 { format!("{speed:.0}") } else { format!("1/{:.0}", 1.0 / speed) }
 }
 
-fn format_foot_line(player: &Player) -> Line<'static> {
+fn format_foot_line(player: &Player, width: usize) -> Line<'static> {
     match (&player.prompt, &player.message) {
         (Some((PromptKind::Jump, typed)), _) => Line::from(format!(":{}▏", escaped(typed))),
         (Some((PromptKind::Search, typed)), _) => Line::from(format!("/{}▏", escaped(typed))),
@@ -171,12 +195,12 @@ fn format_foot_line(player: &Player) -> Line<'static> {
         }
         (Some((PromptKind::Filter, typed)), _) => Line::from(format!("type: {}▏", escaped(typed))),
         (None, Some(message)) => {
-            Line::styled(one_line(message, 300), Style::new().fg(Color::Yellow))
+            Line::styled(one_line(message, width), Style::new().fg(Color::Yellow))
         }
-        (None, None) => Line::styled(
-            " j/k step  ]/[ failure, request  / search  b all  v view  z enlarge  ? help  q leave",
-            faint_style(),
-        ),
+        (None, None) => {
+            let shown = join_fitting(&FOOT, "  ", width.saturating_sub(1));
+            Line::styled(format!(" {shown}"), faint_style())
+        }
     }
 }
 
@@ -319,16 +343,20 @@ fn event_colour(event: &EventRow) -> Color {
     }
 }
 
+/// Returns the text of a pane that has nothing to show, or nothing yet.
+fn missing_text(player: &Player) -> &'static str {
+    match (player.from == player.to, player.follows) {
+        (true, true) => "waiting for the first event",
+        (true, false) => "no event",
+        _ => "…",
+    }
+}
+
 fn draw_event(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
     let mut pane = std::mem::take(&mut player.event_pane);
     let Some(row) = player.rows.get(player.at) else {
-        let told = match (player.from == player.to, player.follows) {
-            (true, true) => "waiting for the first event",
-            (true, false) => "no event",
-            _ => "…",
-        };
         let block = titled_block(&["event".to_owned()], None, area.width);
-        frame.render_widget(Paragraph::new(told).block(block), area);
+        frame.render_widget(Paragraph::new(missing_text(player)).block(block), area);
         return;
     };
     let by = if row.origin.is_empty() { String::new() } else { format!("by {}", row.origin) };
@@ -435,17 +463,19 @@ fn draw_view(player: &mut Player, frame: &mut Frame<'_>, area: Rect) {
         ShownView::Compactions => "what compactions took",
         ShownView::Usage => "how full the context is",
     };
-    let parts = [format!("{name} as of {}", player.at + 1)];
+    let as_of = format!("{name} as of {}", player.at + 1);
+    let parts = [if player.from == player.to { name.to_owned() } else { as_of }];
     let width = usize::from(area.width);
     // The lines of the same view at a nearby event are shown until the new ones arrive; those of
     // another view are not.
+    let missing = missing_text(player);
     let made = || match &player.view {
         Some((shown, _, view)) if *shown == player.shown => {
             let mut paper = LineBuffer::new(width, player.times.clone());
             readable::print_view(shown.to_argument(), &player.session, view, &mut paper);
             paper.into_lines()
         }
-        _ => vec![(Tone::Faint, "…".to_owned())],
+        _ => vec![(Tone::Faint, missing.to_owned())],
     };
     let mut pane = std::mem::take(&mut player.view_pane);
     pane.set_lines((player.stamp, 0, width), usize::from(area.height.saturating_sub(1)), made);
@@ -526,14 +556,25 @@ fn draw_hits(player: &Player, frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(title)), area);
 }
 
-fn draw_help(frame: &mut Frame<'_>) {
-    let lines = HELP.iter().map(|(key, does)| {
-        Line::from(vec![Span::styled(format!(" {key:<12} "), strong_style()), Span::raw(*does)])
-    });
-    let lines: Vec<Line<'_>> = lines.collect();
+/// Draws the list of keys; one that is higher than the screen is scrolled.
+fn draw_help(pane: &mut Pane, frame: &mut Frame<'_>) {
     let all = frame.area();
-    let (width, height) = (68.min(all.width), (lines.len() as u16 + 2).min(all.height));
+    let width = HELP_COLUMNS.min(all.width);
+    let mut paper = LineBuffer::new(usize::from(width.saturating_sub(2)), TimeFormat::default());
+    for (key, does) in HELP {
+        paper.push(Tone::Plain, &format!(" {key:<KEY_COLUMNS$} "), does);
+    }
+    let lines = paper.into_lines();
+    let height = (lines.len() as u16 + 2).min(all.height);
     let area = Rect { x: (all.width - width) / 2, y: (all.height - height) / 2, width, height };
+    pane.set_lines((0, 0, width.into()), height.saturating_sub(2).into(), || lines);
+    let shown = pane.visible_lines().map(|(_, text)| {
+        let (key, does) = text.split_at_checked(KEY_COLUMNS + 2).unwrap_or((text, ""));
+        Line::from(vec![Span::styled(key.to_owned(), strong_style()), Span::raw(does.to_owned())])
+    });
+    let shown = Paragraph::new(shown.collect::<Vec<_>>());
+    let block = Block::bordered().title(" keys ");
+    let range = pane.format_range().map(|range| format!(" {range} ")).unwrap_or_default();
     frame.render_widget(Clear, area);
-    frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" keys ")), area);
+    frame.render_widget(shown.block(block.title(Line::from(range).right_aligned())), area);
 }

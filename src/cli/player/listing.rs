@@ -14,7 +14,7 @@ impl Player {
         }
     }
 
-    /// Returns the listed event before or behind a position. A position without an event is
+    /// Returns the listed event before or after a position. A position without an event is
     /// skipped.
     pub(super) fn next_listed(&self, at: u64, forward: bool) -> NextListed {
         let mut at = at;
@@ -50,7 +50,7 @@ impl Player {
         }
         self.move_to(at);
         if let Some(text) = self.only.as_ref().filter(|_| left == count) {
-            let side = if forward { "behind" } else { "before" };
+            let side = if forward { "after" } else { "before" };
             self.message = Some(format!("no event of type {text} {side} this one; Esc shows all"));
         }
     }

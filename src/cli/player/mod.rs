@@ -22,10 +22,11 @@ use serde_json::Value;
 use super::{
     answer::event_time,
     args,
-    failure::Outcome,
+    failure::{CliError, Outcome},
     page::{EventPages, EventsQuery, describe_gap},
     readable::words,
     screen::one_line,
+    signals,
     times::TimeFormat,
     titles, view,
 };
@@ -77,8 +78,13 @@ pub(super) async fn play(client: &Client, wanted: &args::ReplayArgs) -> Outcome 
         }
     }
     player.title = load_title(client, session).await;
+    // A signal must not leave the terminal in raw mode; after a panic, ratatui restores it.
+    let end = signals::terminal_end()?;
     let mut terminal = ratatui::try_init()?;
-    let played = play_sessions(client, player, &mut terminal).await;
+    let played = tokio::select! {
+        played = play_sessions(client, player, &mut terminal) => played,
+        code = end => Err(CliError::Silent(code)),
+    };
     ratatui::restore();
     played
 }
@@ -171,12 +177,26 @@ async fn run_player(
                     Some(key) => player.handle_key(key),
                     None => player.tick(TICK),
                 }
+                if std::mem::take(&mut player.suspends) {
+                    suspend(terminal)?;
+                }
                 if !player.done && player.opens.is_none() {
                     input = tokio::task::spawn_blocking(read_key);
                 }
             }
         }
     }
+    Ok(())
+}
+
+/// Stops this process as the terminal's Ctrl-Z does elsewhere, with the terminal as it was before;
+/// once the shell continues it, the player is drawn anew.
+fn suspend(terminal: &mut DefaultTerminal) -> Outcome {
+    terminal.show_cursor()?;
+    ratatui::try_restore()?;
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, rustix::process::Signal::TSTP).map_err(io::Error::from)?;
+    *terminal = ratatui::try_init()?;
     Ok(())
 }
 
@@ -223,10 +243,18 @@ fn read_key() -> std::io::Result<Option<PlayerKey>> {
 }
 
 fn map_key(key: KeyEvent) -> Option<PlayerKey> {
+    let modifiers = key.modifiers - KeyModifiers::SHIFT;
     Some(match key.code {
-        KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => {
-            PlayerKey::Leave
-        }
+        KeyCode::Char(c) if modifiers == KeyModifiers::CONTROL => match c {
+            'c' | 'd' => PlayerKey::Leave,
+            'h' => PlayerKey::Backspace,
+            'u' => PlayerKey::ClearPrompt,
+            'w' => PlayerKey::RemoveWord,
+            'z' => PlayerKey::Suspend,
+            _ => return None,
+        },
+        // Another chord is no text.
+        _ if !modifiers.is_empty() => return None,
         KeyCode::Char(c) => PlayerKey::Char(c),
         KeyCode::Up => PlayerKey::Up,
         KeyCode::Down => PlayerKey::Down,
@@ -495,4 +523,30 @@ async fn find_match(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chord_edits_or_suspends_and_is_never_typed() {
+        let control = KeyModifiers::CONTROL;
+        for (code, modifiers, expected) in [
+            (KeyCode::Char('u'), control, Some(PlayerKey::ClearPrompt)),
+            (KeyCode::Char('w'), control, Some(PlayerKey::RemoveWord)),
+            (KeyCode::Char('h'), control, Some(PlayerKey::Backspace)),
+            (KeyCode::Char('z'), control, Some(PlayerKey::Suspend)),
+            (KeyCode::Char('c'), control, Some(PlayerKey::Leave)),
+            (KeyCode::Char('b'), control, None),
+            (KeyCode::Char('b'), KeyModifiers::ALT, None),
+            (KeyCode::Char('c'), control | KeyModifiers::ALT, None),
+            (KeyCode::Char('G'), KeyModifiers::SHIFT, Some(PlayerKey::Char('G'))),
+            (KeyCode::Char('é'), KeyModifiers::NONE, Some(PlayerKey::Char('é'))),
+            (KeyCode::Down, KeyModifiers::ALT, None),
+            (KeyCode::Down, KeyModifiers::NONE, Some(PlayerKey::Down)),
+        ] {
+            assert_eq!(map_key(KeyEvent::new(code, modifiers)), expected, "{modifiers:?} {code:?}");
+        }
+    }
 }

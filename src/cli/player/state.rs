@@ -45,6 +45,12 @@ pub enum PlayerKey {
     Enter,
     /// Removes the last character of the prompt.
     Backspace,
+    /// Removes the text of the prompt.
+    ClearPrompt,
+    /// Removes the last word of the prompt.
+    RemoveWord,
+    /// Stops the program until its shell continues it.
+    Suspend,
     /// Closes a prompt; else shows all panes and all events again.
     Escape,
     /// Leaves the player, even while a prompt is open.
@@ -88,7 +94,7 @@ pub enum PlayerRequest {
     Point(String),
     /// Nearest event that contains a text.
     Search(WrappedSearch),
-    /// Nearest failure, compaction or request before a position, or behind it (`true`).
+    /// Nearest failure, compaction or request before a position, or after it (`true`).
     Landmark(u64, bool),
     /// Events of all sessions that match some words.
     Everywhere(String),
@@ -225,7 +231,10 @@ pub struct Player {
     pub(super) event_pane: Pane,
     /// Message in the bottom line.
     pub message: Option<String>,
-    pub(super) help: bool,
+    /// Open list of the keys.
+    pub(super) help: Option<Pane>,
+    /// True until the program is suspended, as the user wants it.
+    pub suspends: bool,
     /// True once the user leaves.
     pub done: bool,
     /// Request that has no result yet.
@@ -270,7 +279,8 @@ impl Player {
             view_pane: Pane::default(),
             event_pane: Pane::default(),
             message: None,
-            help: false,
+            help: None,
+            suspends: false,
             done: false,
             asked: None,
             next: None,
@@ -293,11 +303,21 @@ impl Player {
             self.done = true;
             return;
         }
+        if key == PlayerKey::Suspend {
+            self.suspends = true;
+            return;
+        }
         if self.prompt.is_some() {
             return self.edit_prompt(key);
         }
-        if self.help {
-            self.help = false;
+        if let Some(keys) = &mut self.help {
+            match key {
+                PlayerKey::Down | PlayerKey::PageDown | PlayerKey::Char('j' | 'd' | ' ') => {
+                    keys.scroll_down();
+                }
+                PlayerKey::Up | PlayerKey::PageUp | PlayerKey::Char('k' | 'u') => keys.scroll_up(),
+                _ => self.help = None,
+            }
             return;
         }
         if self.hits.is_some() {
@@ -343,7 +363,7 @@ impl Player {
             PlayerKey::Escape => (self.enlarged, self.only) = (None, None),
             PlayerKey::Char('n') => self.move_to_match(true),
             PlayerKey::Char('N') => self.move_to_match(false),
-            PlayerKey::Char('?') => self.help = true,
+            PlayerKey::Char('?') => self.help = Some(Pane::default()),
             PlayerKey::Char('q') => self.done = true,
             _ => {}
         }
@@ -373,6 +393,11 @@ impl Player {
             PlayerKey::Escape => self.prompt = None,
             PlayerKey::Backspace => {
                 typed.pop();
+            }
+            PlayerKey::ClearPrompt => typed.clear(),
+            PlayerKey::RemoveWord => {
+                let kept = typed.trim_end().rfind(' ').map_or(0, |space| space + 1);
+                typed.truncate(kept);
             }
             PlayerKey::Char(c) if typed.chars().count() < TYPED_CHARS_MAX => typed.push(c),
             PlayerKey::Enter => {
@@ -512,8 +537,8 @@ impl Player {
             PlayerResponse::Found(hit) => self.apply_search_result(hit, asked),
             PlayerResponse::Landmark(Some(at)) => self.move_to(at),
             PlayerResponse::Landmark(None) => {
-                let is_behind = matches!(asked, Some(PlayerRequest::Landmark(_, true)));
-                let side = if is_behind { "behind" } else { "before" };
+                let is_after = matches!(asked, Some(PlayerRequest::Landmark(_, true)));
+                let side = if is_after { "after" } else { "before" };
                 self.message = Some(format!("no failure, compaction or request {side} this event"));
             }
             PlayerResponse::Everywhere(hits) => self.show_hits(hits),

@@ -218,11 +218,11 @@ fn print_share(share: &Value, unnamed: &str, paper: &mut LineBuffer) {
     paper.push_item(&format!("{key}: {requests}, {into} tokens in, {out} out{cost}"));
 }
 
-/// Prints the tokens of many sessions.
-pub(in crate::cli) fn print_total_usage(answer: &Value, paper: &mut LineBuffer) {
+/// Prints the tokens of many sessions; `scope` says which, after a sentence that there are none.
+pub(in crate::cli) fn print_total_usage(answer: &Value, scope: &str, paper: &mut LineBuffer) {
     let rows = list_of(answer, "rows");
     if rows.is_empty() {
-        paper.push_heading("No request of a model was reported");
+        paper.push_heading(&format!("No request of a model was reported{scope}"));
         return;
     }
     let sessions = count_of(number_of(answer, "sessions").unwrap_or_default(), "session");

@@ -170,7 +170,7 @@ fn format_block(block: &Value) -> String {
         "tool_use" | "server_tool_use" | "mcp_tool_use" => format_call(block),
         "tool_result" => describe_result(block).join("\n"),
         "thinking" => format!("(thinking) {}", text_of(block, "thinking")),
-        "image" | "image_url" => "[image]".to_owned(),
+        kind if kinds::is_picture(kind) => "[image]".to_owned(),
         "document" | "file" => {
             format!("[document] {}", text_of(block, "title")).trim_end().to_owned()
         }

@@ -128,3 +128,46 @@ fn the_report_of_a_subagent_is_given_without_the_frame_of_its_program() {
         assert!(!text.contains("tool_uses: 1<"), "{which}: {text}");
     }
 }
+
+#[test]
+fn the_directory_of_an_agent_stands_for_its_transcripts_and_another_one_is_refused_with_advice() {
+    let place = Place::new();
+    let line = |session: &str| {
+        json!({"type": "user", "uuid": format!("u-{session}"), "sessionId": session,
+            "cwd": "/w", "timestamp": "2026-10-02T09:00:00.000Z",
+            "message": {"role": "user", "content": "hi"}})
+        .to_string()
+    };
+    let rollout = "0199aaaa-0000-7000-8000-000000000001";
+    let meta = json!({"timestamp": "2026-10-02T09:00:00.000Z", "type": "session_meta",
+        "payload": {"id": rollout, "timestamp": "2026-10-02T09:00:00.000Z", "cwd": "/w"}});
+    let (one, two) =
+        ("44444444-4444-4444-8444-444444444444", "55555555-5555-4555-8555-555555555555");
+    for (path, text) in [
+        (format!(".claude/projects/-w/{one}.jsonl"), line(one)),
+        (format!(".claude/projects/-x/{two}.jsonl"), line(two)),
+        (format!(".claude/projects/-x/{two}/tool-results/a.txt"), "out".to_owned()),
+        (".claude/history.jsonl".to_owned(), line("no-transcript")),
+        (format!(".codex/sessions/2026/10/02/rollout-2026-{rollout}.jsonl"), meta.to_string()),
+    ] {
+        let path = place.path(&path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text + "\n").unwrap();
+    }
+    let directory = |name: &str| place.path(name).display().to_string();
+    let refused = place.run(&["import", &directory(".claude/projects")]);
+    assert!(
+        refused.code == 1 && refused.err.contains("sessionlog import ~/.claude"),
+        "{refused:?}"
+    );
+    place.run(&["import", &directory(".claude"), &directory(".codex")]).ok();
+    let mut listed = Vec::from_iter(
+        place
+            .run(&["sessions", "--all"])
+            .ok()
+            .lines()
+            .map(|line| line.split('\t').next().unwrap().to_owned()),
+    );
+    listed.sort();
+    assert_eq!(listed, [rollout, one, two]);
+}

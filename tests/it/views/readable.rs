@@ -148,6 +148,12 @@ fn of_agents() -> Vec<(Value, &'static str)> {
         ),
         (json!({"type": "agent.tool_result", "content": []}), "(no output)"),
         (
+            json!({"type": "agent.tool_result", "call_id": "c", "content": [
+                {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="},
+            ]}),
+            "[image]",
+        ),
+        (
             json!({"type": "research.step", "number": 3, "description": "looked", "reasoning": "r",
                    "confidence": "high", "rejected": ["x"], "revises": 2, "final": true}),
             "Step 3 (high confidence, revises 2, the last)\nlooked\nWhy: r\nRuled out: x",

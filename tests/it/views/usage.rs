@@ -112,3 +112,18 @@ fn commands_show_tokens_by_model_and_the_subagents_of_a_session() {
     let json = place.run(&["usage", "--all", "--json"]).json();
     assert_eq!(json["total"]["requests"], 2, "{json}");
 }
+
+#[test]
+fn a_day_typed_in_any_zone_is_the_day_that_the_answer_lists() {
+    let place = Place::new();
+    let event = report("m", 20, 7, &json!({})).to_string();
+    place.run_with(&["append", "s", "--create"], &event).ok();
+    for zone in ["UTC0", "JST-9", "EST5"] {
+        for (day, is_listed) in [("2025-11-19", false), ("2025-11-20", true), ("2025-11-21", false)]
+        {
+            let asked = ["usage", "--all", "--since", day, "--until", day];
+            let shown = place.run_in(&[("TZ", zone)], &asked).ok();
+            assert_eq!(shown.contains("2025-11-20: 1 request"), is_listed, "{zone} {day}: {shown}");
+        }
+    }
+}
