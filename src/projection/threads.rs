@@ -9,7 +9,7 @@ use super::body;
 use crate::{
     api::views::SubagentOut,
     event::{Event, Position, kinds, push_bounded, text::one_line},
-    traces::{ToolEvent, TracedCall},
+    traces::{ToolEvent, TracedCall, parse_string, tools},
 };
 
 /// Most subagents kept.
@@ -41,15 +41,6 @@ struct AgentCall {
     thread: Option<String>,
     kind: Option<String>,
     description: Option<String>,
-}
-
-/// Input of a tool that starts a subagent.
-#[derive(Deserialize)]
-struct AgentInput {
-    subagent_type: Option<String>,
-    agent_type: Option<String>,
-    description: Option<String>,
-    prompt: Option<String>,
 }
 
 /// Members of an event by which it belongs to a subagent.
@@ -101,21 +92,16 @@ impl Threads {
         }
         // Of another tool, the input is not parsed: it may be large.
         let input = input.filter(|_| matches!(&*call.tool, "Task" | "Agent"));
-        let input = input.and_then(|input| serde_json::from_str::<AgentInput>(input.get()).ok());
-        if let Some(input) = input {
-            let short = |text: String, most| Some(one_line(&text, most));
+        if let Some(input) = input.and_then(|input| tools::parse_object(input.get())) {
+            let short = |names: &[&str], most| {
+                tools::read_first(&input, names, parse_string).map(|text| one_line(&text, most))
+            };
             let started = AgentCall {
                 position: event.position,
                 agent: None,
                 thread: call.thread().map(str::to_owned),
-                kind: input
-                    .subagent_type
-                    .or(input.agent_type)
-                    .and_then(|one| short(one, ID_CHARS_MAX)),
-                description: input
-                    .description
-                    .or(input.prompt)
-                    .and_then(|text| short(text, DESCRIPTION_CHARS_MAX)),
+                kind: short(&["subagent_type", "agent_type"], ID_CHARS_MAX),
+                description: short(&["description", "prompt"], DESCRIPTION_CHARS_MAX),
             };
             push_bounded(&mut self.calls, started, CALLS_MAX);
         }

@@ -3,13 +3,16 @@
 //! limit, which the monitor does, nor a price.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::body::{self, ThresholdBody};
 use crate::{
     api::views::TokenTotals,
     event::{Event, Position, Timestamp, kinds, text::clip},
+    traces::{
+        parse_string,
+        tools::{Members, parse_object, read_first},
+    },
 };
 
 /// Most rows of a session, and most shares of an answer.
@@ -19,6 +22,8 @@ const SHARES_MAX: usize = 400;
 const NAME_CHARS_MAX: usize = 100;
 /// Key of the requests beyond the longest list.
 const OTHER: &str = "other";
+/// Most tokens of a count of one request: a larger number is none.
+const COUNT_MAX: f64 = 1e12;
 /// Characters of a day in RFC 3339.
 const DAY_CHARS: usize = 10;
 
@@ -89,30 +94,34 @@ impl ReportedRequest {
         if event.kind.as_str() != kinds::SPAN_MODEL_REQUEST_END {
             return None;
         }
-        let report = body::read::<ReportBody>(&event.body)?;
-        let counts = report.model_usage?;
-        let or_none = |count: Option<u64>| count.unwrap_or(0);
-        let read = or_none(counts.cache_read_input_tokens);
-        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
-            .saturating_add(or_none(counts.cache_creation_input_tokens))
-            .saturating_add(read);
-        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
-        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
+        let report = [parse_object(str::from_utf8(&event.body).ok()?)?];
+        let counts = objects_in(&report, &["model_usage", "usage"]);
+        counts.first()?;
+        let count = |names: &[&str]| first_count(&counts, names);
+        let [report] = &report;
+        let details = objects_in(&counts, &["prompt_tokens_details", "input_tokens_details"]);
+        let read = count(&["cache_read_input_tokens"]);
+        let cached = read.max(first_count(&details, &["cached_tokens"]));
+        let made = count(&["cache_creation_input_tokens"]);
+        let input = count(&["input_tokens", "prompt_tokens"]) + made + read;
+        let output = count(&["output_tokens", "completion_tokens"]);
+        let cost = read_first(report, &["cost_usd"], |cost| cost.get().parse::<f64>().ok());
         let totals = TokenTotals {
             requests: 1,
             input_tokens: input,
-            cached_tokens: read.max(or_none(cached)),
+            cached_tokens: cached,
             output_tokens: output,
             cost_usd: cost.filter(|cost| *cost >= 0.0),
         };
-        let name = |value: Option<Value>| match value? {
-            Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
-            other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
+        let name = |value: &RawValue| {
+            let text = parse_string(value).unwrap_or_else(|| value.get().to_owned());
+            (value.get() != "null").then(|| clip(&text, NAME_CHARS_MAX))
         };
         let day = day_of(event.happened_at());
-        let (model, thread) = (name(report.model), name(report.session_thread_id));
-        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+        let model = read_first(report, &["model"], name);
+        let thread = read_first(report, &["session_thread_id"], name);
+        let tokens = Some(count(&["total_tokens"])).filter(|total| *total > 0);
+        let tokens = tokens.unwrap_or(input + output);
         Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
     }
 }
@@ -132,32 +141,20 @@ pub struct ReportedUsage {
     pub least_since: Option<u64>,
 }
 
-/// Members of a report, under the names of model APIs.
-#[derive(Deserialize)]
-struct ReportBody {
-    #[serde(alias = "usage")]
-    model_usage: Option<TokenCounts>,
-    model: Option<Value>,
-    session_thread_id: Option<Value>,
-    cost_usd: Option<Value>,
+/// Returns the objects that objects have under some names.
+fn objects_in<'a>(of: &[Members<'a>], names: &[&str]) -> Vec<Members<'a>> {
+    let inner = |one: &Members<'a>, name: &str| parse_object(one.get(name)?.get());
+    of.iter().flat_map(|one| names.iter().filter_map(move |name| inner(one, name))).collect()
 }
 
-#[derive(Deserialize)]
-struct TokenCounts {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    #[serde(alias = "input_tokens_details")]
-    prompt_tokens_details: Option<TokenDetails>,
-}
-
-#[derive(Deserialize)]
-struct TokenDetails {
-    cached_tokens: Option<u64>,
+/// Returns the first count above 0 of some names, in the first object that has one.
+fn first_count(objects: &[Members<'_>], names: &[&str]) -> u64 {
+    let parse = |count: &RawValue| {
+        let count = count.get().parse::<f64>().ok()?;
+        let is_count = count > 0.0 && count <= COUNT_MAX && count.fract() == 0.0;
+        is_count.then_some(count as u64)
+    };
+    objects.iter().find_map(|one| read_first(one, names, parse)).unwrap_or(0)
 }
 
 impl ReportedUsage {

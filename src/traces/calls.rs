@@ -193,8 +193,7 @@ impl OpenCalls {
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
         let aside = thread_id(&call);
         let name = one_line(&call.name?, NAME_CHARS_MAX);
-        let server = call.server.or(call.mcp_server_name);
-        let (server, tool) = tools::split_name(server.as_deref(), &name);
+        let (server, tool) = tools::split_name(call.server.as_deref(), &name);
         let members = tools::parse_members(call.input);
         let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
@@ -211,7 +210,7 @@ impl OpenCalls {
             let patch = script.clone().or_else(|| call.input.and_then(parse_string));
             patch.or_else(|| {
                 let names = ["input", "patch", "diff", "command", "cmd"];
-                names.iter().find_map(|name| parse_string(members.get(*name)?))
+                tools::read_first(&members, &names, parse_string)
             })
         });
         let patch = patch.flatten();
@@ -382,17 +381,18 @@ fn structured_code(result: &RawValue) -> Option<i64> {
 
 /// Returns the script of a shell call: a text, or the one in arguments such as `sh -c SCRIPT`.
 fn shell_script(members: &Members<'_>) -> Option<String> {
-    let value = members.get("command").or_else(|| members.get("cmd"))?;
-    if let Some(text) = parse_string(value) {
-        return Some(text);
-    }
-    let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
-    match &*words {
-        [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
-            Some(script.clone())
+    tools::read_first(members, &["command", "cmd"], |value| {
+        if let Some(text) = parse_string(value) {
+            return Some(text);
         }
-        words => Some(words.join(" ")),
-    }
+        let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
+        match &*words {
+            [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
+                Some(script.clone())
+            }
+            words => Some(words.join(" ")),
+        }
+    })
 }
 
 /// Returns the files in the path members of an input, and in its members named by `further`.

@@ -56,6 +56,36 @@ fn a_usage_report_is_parsed_with_the_field_names_of_each_api() {
 }
 
 #[test]
+fn a_usage_report_counts_whatever_names_and_types_its_members_have() {
+    let counts = r#""prompt_tokens":100,"completion_tokens":20,"total_tokens":120,
+        "prompt_tokens_details":{"cached_tokens":10}"#;
+    for (body, expected) in [
+        (format!(r#"{{"model_usage":{{{counts}}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"model_usage":{{{counts},"input_tokens_details":null}}}}"#), (100, 10, 20)),
+        (
+            format!(r#"{{"usage":{{{counts},"input_tokens_details":{{"cached_tokens":10}}}}}}"#),
+            (100, 10, 20),
+        ),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":{{{counts}}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":null}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":{{}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts},"input_tokens":0,"output_tokens":0}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts},"input_tokens":"many"}}}}"#), (100, 10, 20)),
+        (r#"{"usage":{"input_tokens":100.0,"output_tokens":2e1}}"#.to_owned(), (100, 0, 20)),
+        (r#"{"usage":{"input_tokens":-1,"output_tokens":20}}"#.to_owned(), (0, 0, 20)),
+        (r#"{"usage":{"input_tokens":1.5,"output_tokens":20}}"#.to_owned(), (0, 0, 20)),
+        (
+            r#"{"usage":{"input_tokens":18446744073709551615,"output_tokens":20}}"#.to_owned(),
+            (0, 0, 20),
+        ),
+    ] {
+        let totals = fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, &body)]).totals;
+        let found = (totals.input_tokens, totals.cached_tokens, totals.output_tokens);
+        assert_eq!((totals.requests, found), (1, expected), "{body}");
+    }
+}
+
+#[test]
 fn after_a_crossed_level_the_lowest_reported_usage_is_kept() {
     let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
     let (high, low) = (report(90), report(10));
