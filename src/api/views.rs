@@ -94,10 +94,11 @@ pub struct TotalUsage {
 /// A subagent of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubagentOut {
-    /// Id that its events have as `session_thread_id`.
+    /// Name of its thread: the `session_thread_id` of its events, or, of one that is longer than 120
+    /// characters or no single line, its start and a hash.
     pub thread: String,
-    /// Id of the subagent that called it; absent for one that the session's agent called, and where
-    /// the call is unknown.
+    /// Thread of the subagent that called it; absent for one that the session's agent called, and
+    /// where the call is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Position of the call that started it, where it is known.

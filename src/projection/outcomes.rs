@@ -110,7 +110,7 @@ impl Outcomes {
         let url = tools::read_first(&members, &["url", "uri"], parse_string);
         let url = url.map(|url| one_line(&url, URL_CHARS_MAX).into());
         let id = call.call_id.unwrap_or_else(|| event.id.to_string()).into();
-        let (position, is_aside) = (event.position, call.session_thread_id.is_some());
+        let (position, is_aside) = (event.position, call.thread.is_some());
         let is_over = false;
         let call =
             OpenToolCall { id, tool, position, provider, url, is_command, is_aside, is_over };

@@ -10,7 +10,7 @@ use crate::{
     api::views::TokenTotals,
     event::{Event, Position, Timestamp, kinds, text::clip},
     traces::{
-        parse_string,
+        parse_string, read_thread,
         tools::{Members, parse_object, read_first},
     },
 };
@@ -18,7 +18,7 @@ use crate::{
 /// Most rows of a session, and most shares of an answer.
 const ROWS_MAX: usize = 1_024;
 const SHARES_MAX: usize = 400;
-/// Most characters kept of the name of a model or thread.
+/// Most characters kept of the name of a model.
 const NAME_CHARS_MAX: usize = 100;
 /// Key of the requests beyond the longest list.
 const OTHER: &str = "other";
@@ -119,7 +119,7 @@ impl ReportedRequest {
         };
         let day = day_of(event.happened_at());
         let model = read_first(report, &["model"], name);
-        let thread = read_first(report, &["session_thread_id"], name);
+        let thread = read_first(report, &["session_thread_id"], read_thread);
         let tokens = Some(count(&["total_tokens"])).filter(|total| *total > 0);
         let tokens = tokens.unwrap_or(input + output);
         Some(Self { tokens, row: UsageRow { day, model, thread, totals } })

@@ -69,14 +69,14 @@ pub(crate) struct TracedCall {
     pub(crate) command: Option<ParsedScript>,
     /// Input of a planning tool, as JSON.
     pub(crate) plan: Option<Box<str>>,
-    /// Id of the subagent that made the call.
+    /// Thread of the subagent that made the call.
     aside: Option<Box<str>>,
     /// Lines that an edit adds and removes; `None` for the removed ones of a whole text.
     pub(crate) lines: Option<(u64, Option<u64>)>,
 }
 
 impl TracedCall {
-    /// Returns the id of the subagent that made the call; `None` for the session's agent.
+    /// Returns the thread of the subagent that made the call; `None` for the session's agent.
     pub(crate) fn thread(&self) -> Option<&str> {
         self.aside.as_deref()
     }
@@ -191,7 +191,6 @@ impl OpenCalls {
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
-        let aside = thread_id(&call);
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let (server, tool) = tools::split_name(call.server.as_deref(), &name);
         let members = tools::parse_members(call.input);
@@ -249,7 +248,7 @@ impl OpenCalls {
             reads: reads.iter().take(READS_MAX).map(|file| self.display_path(file)).collect(),
             command: command.or(continued),
             plan: (does == ToolKind::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
-            aside,
+            aside: call.thread.map(Into::into),
             lines: match does {
                 ToolKind::Edits => changed_lines(&members, patch.as_deref()),
                 ToolKind::Runs => changed_lines(&Members::default(), patch.as_deref()),
@@ -356,16 +355,9 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
         reads: Box::default(),
         command: None,
         plan: None,
-        aside: thread_id(result),
+        aside: result.thread.as_deref().map(Into::into),
         lines: None,
     }
-}
-
-/// Returns the id of the subagent that a call or a result belongs to.
-fn thread_id(body: &ToolBody<'_>) -> Option<Box<str>> {
-    let id = body.session_thread_id?;
-    let id = parse_string(id).unwrap_or_else(|| id.get().to_owned());
-    Some(head(&id, ID_BYTES_MAX).into())
 }
 
 /// Returns the exit code in the `structuredContent` of a result.

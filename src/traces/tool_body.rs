@@ -6,6 +6,7 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     content::parse_string,
+    thread::read_thread,
     tools::{parse_object, read_first},
 };
 use crate::event::{json, text::one_line};
@@ -24,7 +25,8 @@ pub(crate) struct ToolBody<'a> {
     pub(crate) name: Option<String>,
     pub(crate) server: Option<String>,
     pub(crate) read_only: Option<bool>,
-    pub(crate) session_thread_id: Option<&'a RawValue>,
+    /// Name of the subagent's thread.
+    pub(crate) thread: Option<String>,
     pub(crate) redactions: Option<&'a RawValue>,
     pub(crate) truncated: Option<&'a RawValue>,
     pub(crate) is_error: Option<bool>,
@@ -51,7 +53,7 @@ impl<'a> ToolBody<'a> {
             name: text(&["name"]),
             server: text(&["server", "mcp_server_name"]),
             read_only: flag("read_only"),
-            session_thread_id: raw("session_thread_id"),
+            thread: raw("session_thread_id").and_then(read_thread),
             redactions: raw("redactions"),
             truncated: raw("truncated"),
             is_error: flag("is_error"),

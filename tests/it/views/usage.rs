@@ -79,6 +79,61 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_has_one_name_in_every_view_and_no_other_thread_has_it() {
+    over_every_engine(async |house| {
+        let ids = [
+            json!("a17f"),
+            json!("t".repeat(150)),
+            json!("é".repeat(150)),
+            json!(format!("{}1", "p".repeat(119))),
+            json!(format!("{}2", "p".repeat(120))),
+            json!(format!("{}3", "p".repeat(120))),
+            json!("x y"),
+            json!("x  y"),
+            json!("x\ty"),
+            json!("x\ny"),
+            json!(" x y"),
+            json!("\u{1b}[31mx y"),
+            json!("  "),
+            json!(7),
+            json!({ "a": [1, " "] }),
+        ];
+        let events = ids.iter().enumerate().flat_map(|(index, id)| {
+            let call = json!({ "type": "agent.tool_use", "call_id": format!("c{index}"),
+                "name": "Read", "input": {}, "session_thread_id": id });
+            let result = json!({ "type": "agent.tool_result", "call_id": format!("c{index}"),
+                "content": "ok", "session_thread_id": id });
+            [call, result, report("m", 27, 10, &json!({ "session_thread_id": id }))]
+        });
+        emit(house, "s", "/w", events.collect::<Vec<_>>().into()).await;
+        let answer = house.get("/v1/sessions/s/views/threads").await.json();
+        let threads = answer["threads"].as_array().unwrap();
+        let usage = house.get("/v1/sessions/s/views/usage").await.json();
+        let shares = usage["by_thread"].as_array().unwrap();
+        assert_eq!((threads.len(), shares.len()), (ids.len(), ids.len()), "{answer} {usage}");
+        let filtered = async |thread: &str| {
+            let encoded: String = thread.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let path = format!("/v1/sessions/s/views/rows?thread={encoded}");
+            house.get(&path).await.json()["rows"].as_array().unwrap().clone()
+        };
+        for ((id, thread), share) in ids.iter().zip(threads).zip(shares) {
+            let name = thread["thread"].as_str().unwrap();
+            assert_eq!((&thread["calls"], &thread["tokens"]), (&json!(1), &json!(11)), "{thread}");
+            assert_eq!(share["key"], name, "{id}");
+            assert!(name.chars().count() <= 120 && !name.contains(char::is_control), "{name:?}");
+            let of_name = filtered(name).await;
+            assert_eq!((of_name.len(), &of_name[0]["thread"]), (3, &json!(name)), "{id}");
+            let of_id = filtered(id.as_str().unwrap_or(&id.to_string())).await;
+            assert_eq!(of_id, of_name, "{id}");
+        }
+        for (index, name) in [(0, "a17f"), (6, "x y"), (13, "7")] {
+            assert_eq!(threads[index]["thread"], name);
+        }
+    })
+    .await;
+}
+
 #[test]
 fn commands_show_tokens_by_model_and_the_subagents_of_a_session() {
     let place = Place::new();
