@@ -1,5 +1,5 @@
 //! Values of `event` in JSON: ids and types as their text, positions as numbers, times as RFC 3339,
-//! ranges as their two ends. Their schemas are those of a plain string and of a plain number. It
+//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and of a plain number. It
 //! must not accept a text that the value's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::cursor::{PageCursor, ViewList};
-use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
+use crate::event::{Cost, EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// Deserializes a text with a value's own parser.
 fn deserialize_text<'de, D: Deserializer<'de>, T, E: Display>(
@@ -173,6 +173,20 @@ impl JsonSchema for Range {
 }
 
 schema_of!(ViewList, String);
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.usd().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        f64::deserialize(from).map(Self::from_usd)
+    }
+}
+
+schema_of!(Cost, f64);
 
 #[cfg(test)]
 mod tests {

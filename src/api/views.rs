@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::step::LastStepOut;
-use crate::event::{Position, Range, Timestamp};
+use crate::event::{Cost, Position, Range, Timestamp};
 
 /// Fill level of a model's context window, as its harness reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +47,9 @@ pub struct TokenTotals {
     pub cached_tokens: u64,
     /// Output tokens of these requests.
     pub output_tokens: u64,
-    /// Cost in US dollars, where the harness reports one with its requests.
+    /// Cost in US dollars, where the harness reports one with its requests; to the billionth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
+    pub cost_usd: Option<Cost>,
 }
 
 /// Tokens of the requests that have something in common.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::body::{self, ThresholdBody};
 use crate::{
     api::views::TokenTotals,
-    event::{Event, Position, Timestamp, kinds, text::clip},
+    event::{Cost, Event, Position, Timestamp, kinds, text::clip},
     traces::{
         parse_string, read_thread,
         tools::{Members, parse_object, read_first},
@@ -22,8 +22,9 @@ const SHARES_MAX: usize = 400;
 const NAME_CHARS_MAX: usize = 100;
 /// Key of the requests beyond the longest list.
 const OTHER: &str = "other";
-/// Most tokens of a count of one request: a larger number is none.
+/// Most tokens of a count of one request, and most US dollars: a larger number is none.
 const COUNT_MAX: f64 = 1e12;
+const COST_USD_MAX: f64 = 1e6;
 /// Characters of a day in RFC 3339.
 const DAY_CHARS: usize = 10;
 
@@ -106,12 +107,13 @@ impl ReportedRequest {
         let input = count(&["input_tokens", "prompt_tokens"]) + made + read;
         let output = count(&["output_tokens", "completion_tokens"]);
         let cost = read_first(report, &["cost_usd"], |cost| cost.get().parse::<f64>().ok());
+        let cost = cost.filter(|cost| (0.0..=COST_USD_MAX).contains(cost));
         let totals = TokenTotals {
             requests: 1,
             input_tokens: input,
             cached_tokens: cached,
             output_tokens: output,
-            cost_usd: cost.filter(|cost| *cost >= 0.0),
+            cost_usd: cost.map(Cost::from_usd),
         };
         let name = |value: &RawValue| {
             let text = parse_string(value).unwrap_or_else(|| value.get().to_owned());
@@ -237,7 +239,5 @@ pub fn add(totals: &mut TokenTotals, more: &TokenTotals) {
     totals.input_tokens = totals.input_tokens.saturating_add(more.input_tokens);
     totals.cached_tokens = totals.cached_tokens.saturating_add(more.cached_tokens);
     totals.output_tokens = totals.output_tokens.saturating_add(more.output_tokens);
-    if let Some(cost) = more.cost_usd {
-        totals.cost_usd = Some(totals.cost_usd.unwrap_or_default() + cost);
-    }
+    totals.cost_usd = [totals.cost_usd, more.cost_usd].into_iter().flatten().reduce(Cost::plus);
 }

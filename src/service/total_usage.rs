@@ -132,6 +132,6 @@ fn subtract(totals: &mut TokenTotals, less: &TokenTotals) {
     totals.cached_tokens = totals.cached_tokens.saturating_sub(less.cached_tokens);
     totals.output_tokens = totals.output_tokens.saturating_sub(less.output_tokens);
     if let (Some(cost), Some(less)) = (totals.cost_usd, less.cost_usd) {
-        totals.cost_usd = Some((cost - less).max(0.0));
+        totals.cost_usd = cost.minus(less);
     }
 }

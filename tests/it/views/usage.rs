@@ -80,6 +80,31 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_a_fork_is_that_of_its_own_requests() {
+    over_every_engine(async |house| {
+        let of = |cost: f64| report("m", 27, 1, &json!({ "cost_usd": cost }));
+        emit(house, "p", "/w", json!([of(2.0), of(0.2)])).await;
+        let none = report("m", 27, 1, &json!({}));
+        for (id, own) in [("none", none), ("tenth", of(0.1)), ("free", of(0.0))] {
+            let forked = house.post("/v1/sessions/p/fork", &json!({ "at": "end", "id": id })).await;
+            assert_eq!(forked.status, 201, "{}", forked.text);
+            let path = format!("/v1/sessions/{id}/events");
+            assert_eq!(house.post(&path, &json!({ "events": [own] })).await.status, 200);
+        }
+        emit(house, "absurd", "/w", json!([of(1e308), of(1e308), of(-1.0)])).await;
+        let usage = house.get("/v1/usage?by=session").await.json();
+        let cost = |id: &str| {
+            let rows = usage["rows"].as_array().unwrap();
+            rows.iter().find(|row| row["key"] == id).unwrap()["cost_usd"].as_f64()
+        };
+        let costs = ["p", "none", "tenth", "free", "absurd"].map(cost);
+        assert_eq!(costs, [Some(2.2), None, Some(0.1), Some(0.0), None], "{usage}");
+        assert_eq!(usage["total"]["cost_usd"], 2.3, "{usage}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_thread_has_one_name_in_every_view_and_no_other_thread_has_it() {
     over_every_engine(async |house| {
         let ids = [

@@ -3,7 +3,7 @@
 use crate::event;
 use indexmap::IndexMap;
 use sessionlog::{
-    event::{Event, Position, Timestamp, kinds},
+    event::{Cost, Event, Position, Timestamp, kinds},
     projection::{
         ContextLevel, Facts, ReportedUsage,
         usage::{UsageRow, add_shares},
@@ -86,6 +86,26 @@ fn a_usage_report_counts_whatever_names_and_types_its_members_have() {
 }
 
 #[test]
+fn costs_that_are_none_are_not_counted_and_the_others_add_up_exactly() {
+    for (costs, expected) in [
+        (vec!["1e308", "1e308", "1000000.1", "-1", "\"2\"", "null"], None),
+        (vec!["1e308", "0.25", "-1"], Some(0.25)),
+        (vec!["0.1", "0.2", "0.3"], Some(0.6)),
+        (vec!["0"; 3], Some(0.0)),
+        (vec!["0.1"; 1_000], Some(100.0)),
+        (vec!["1000000"; 30_000], Some(18_446_744_073.709_55)),
+    ] {
+        let body = |cost: &&str| format!(r#"{{"usage":{{}},"cost_usd":{cost}}}"#);
+        let bodies: Vec<String> = costs.iter().map(body).collect();
+        let events: Vec<_> =
+            bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
+        let totals = fold_events(&events).totals;
+        assert_eq!(totals.cost_usd.map(Cost::usd), expected, "{:?}", costs.first());
+        assert_eq!(totals.requests, costs.len() as u64);
+    }
+}
+
+#[test]
 fn after_a_crossed_level_the_lowest_reported_usage_is_kept() {
     let report = |tokens: u64| format!(r#"{{"usage":{{"total_tokens":{tokens}}}}}"#);
     let (high, low) = (report(90), report(10));
@@ -148,7 +168,7 @@ fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context(
         usage.latest.map(|latest| (latest.position, latest.tokens)),
         Some((Position(2), 14))
     );
-    assert_eq!(usage.totals.cost_usd, Some(0.75));
+    assert_eq!(usage.totals.cost_usd.map(Cost::usd), Some(0.75));
 }
 
 #[test]
