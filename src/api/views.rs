@@ -87,7 +87,8 @@ pub struct TotalUsage {
     pub total: TokenTotals,
     /// Number of sessions that were counted.
     pub sessions: u64,
-    /// False if there were more sessions than one answer counts: the latest ones were.
+    /// False if there were more sessions than one answer counts: the latest ones were. False, too,
+    /// if requests of a session with very many days are left out, as they may be of other days.
     pub complete: bool,
 }
 

@@ -15,8 +15,9 @@ use crate::{
     },
 };
 
-/// Most rows of a session, and most shares of an answer.
+/// Most rows of a session, most rows of one day each beyond them, and most shares of an answer.
 const ROWS_MAX: usize = 1_024;
+const DAYS_MAX: usize = 400;
 const SHARES_MAX: usize = 400;
 /// Most characters kept of the name of a model.
 const NAME_CHARS_MAX: usize = 100;
@@ -62,7 +63,7 @@ pub struct RequestTokens {
 /// Tokens of the requests of one day, one model and one thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageRow {
-    /// Day in UTC, such as `2026-11-29`.
+    /// Day in UTC, such as `2026-11-29`; `other` for the days beyond the longest list.
     pub day: String,
     /// Model; `None` if the reports name none.
     pub model: Option<String>,
@@ -76,6 +77,16 @@ impl UsageRow {
     /// Returns true if both count the requests of one day, model and thread.
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
         self.day == other.day && self.model == other.model && self.thread == other.thread
+    }
+
+    /// Returns true if its day is one of those from the first to the last; `None` if it has several
+    /// days, of which only some may be.
+    pub(crate) fn is_within(&self, [first, last]: &[Option<String>; 2]) -> Option<bool> {
+        let is_known = self.day != OTHER || first.is_none() && last.is_none();
+        is_known.then(|| {
+            first.as_ref().is_none_or(|first| self.day >= *first)
+                && last.as_ref().is_none_or(|last| self.day <= *last)
+        })
     }
 }
 
@@ -189,9 +200,13 @@ impl ReportedUsage {
             rows.iter().rposition(|one| one.has_key_of(wanted))
         };
         let mut at = is_known(&self.rows, &row);
+        let other = || Some(OTHER.to_owned());
         if at.is_none() && self.rows.len() + 1 >= ROWS_MAX {
-            let other = || Some(OTHER.to_owned());
-            row = UsageRow { day: OTHER.to_owned(), model: other(), thread: other(), ..row };
+            row = UsageRow { model: other(), thread: other(), ..row };
+            at = is_known(&self.rows, &row);
+        }
+        if at.is_none() && self.rows.len() + 1 >= ROWS_MAX + DAYS_MAX {
+            row.day = OTHER.to_owned();
             at = is_known(&self.rows, &row);
         }
         match at.and_then(|at| self.rows.get_mut(at)) {

@@ -1,6 +1,7 @@
 //! Tokens of one session and of many, and the subagents that used some of them.
 
 use serde_json::{Value, json};
+use sessionlog::event::Timestamp;
 
 use crate::{
     http::house::{House, over_every_engine},
@@ -75,6 +76,45 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
         assert_eq!((&own["requests"], &own["tokens"]), (&json!(4), &json!(6)), "{own}");
         let refused = house.get("/v1/usage?by=hour").await;
         assert_eq!(refused.status, 422, "{}", refused.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_beyond_the_longest_list_are_counted_on_their_day_or_missed() {
+    over_every_engine(async |house| {
+        let of = |model: usize, day: u32| report(&format!("m{model}"), day, 1, &json!({}));
+        let append = async |events: &[Value]| {
+            for some in events.chunks(1_000) {
+                let reply = house.post("/v1/sessions/s/events", &json!({ "events": some })).await;
+                assert_eq!(reply.status, 200, "{}", reply.text);
+            }
+        };
+        emit(house, "s", "/w", json!([of(0, 10)])).await;
+        let models = (1..1_100).map(|model| of(model, if model < 1_090 { 10 } else { 12 }));
+        append(&models.collect::<Vec<_>>()).await;
+        for (query, expected) in [
+            ("", 1_100),
+            ("since=2990-01-01T00:00:00Z", 0),
+            ("until=2025-11-09T00:00:00Z", 0),
+            ("since=2025-11-12T00:00:00Z", 10),
+            ("until=2025-11-11T00:00:00Z", 1_090),
+            ("since=2025-11-10T00:00:00Z&until=2025-11-10T00:00:00Z", 1_090),
+        ] {
+            let usage = house.get(&format!("/v1/usage?{query}")).await.json();
+            let found = (&usage["total"]["requests"], &usage["complete"]);
+            assert_eq!(found, (&json!(expected), &json!(true)), "{query}");
+        }
+        let day = |n: i64| Timestamp(86_400_000_000 * n).to_string();
+        let reports = (0..2_000).map(|n| {
+            json!({ "type": "span.model_request_end",
+            "created_at": day(n), "model_usage": { "input_tokens": 1 } })
+        });
+        append(&reports.collect::<Vec<_>>()).await;
+        let usage = async |query: &str| house.get(&format!("/v1/usage{query}")).await.json();
+        let (all, late) = (usage("").await, usage("?since=2990-01-01T00:00:00Z").await);
+        assert_eq!((&all["total"]["requests"], &all["complete"]), (&json!(3_100), &json!(true)));
+        assert_eq!((&late["total"]["requests"], &late["complete"]), (&json!(0), &json!(false)));
     })
     .await;
 }

@@ -172,6 +172,24 @@ fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context(
 }
 
 #[test]
+fn the_rows_of_a_session_with_very_many_days_and_models_are_bounded() {
+    let mut facts = Facts::default();
+    for n in 0..4_000 {
+        let body = format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1}}}}"#);
+        let day = Timestamp(86_400_000_000 * (n / 2).cast_signed());
+        let event = event(n, kinds::SPAN_MODEL_REQUEST_END, body);
+        facts.fold(&Event { created_at: None, processed_at: day, ..event });
+    }
+    let rows = &facts.usage.rows;
+    assert_eq!(rows.len(), 1_024 + 400);
+    assert_eq!(rows.iter().map(|row| row.totals.requests).sum::<u64>(), 4_000);
+    let without_day: Vec<_> = rows.iter().filter(|row| row.day == "other").collect();
+    let [other] = without_day[..] else { panic!("{} rows", without_day.len()) };
+    // 1 023 requests have rows of their own, and those of 400 days a row for each day.
+    assert_eq!(other.totals.requests, 4_000 - 1_023 - 800 + 1);
+}
+
+#[test]
 fn requests_beyond_the_longest_list_are_counted_together() {
     let bodies: Vec<String> = (0..2_000)
         .map(|n| format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1,"output_tokens":1}}}}"#))
