@@ -1,6 +1,6 @@
 //! Values of `event` in JSON: ids and types as their text, positions as numbers, times as RFC 3339,
-//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and of a plain number. It
-//! must not accept a text that the value's own parser refuses.
+//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and number.
+//! It must not accept a text that the value's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
 
@@ -64,7 +64,7 @@ text!(EventId, Self::new);
 // A stored type is read unchanged: a rule added later must not refuse it.
 text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::from_stored(text)));
 text!(PageCursor, |text| Self::parse(text).ok_or("a cursor of an answer is wanted"));
-text!(Timestamp, |text| Self::parse(text).ok_or("a time in RFC 3339 is wanted"));
+text!(Timestamp, |text| Self::parse(text).ok_or(Self::EXPECTED));
 
 impl Serialize for Position {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -95,8 +95,8 @@ pub struct TotalUsage {
 /// A subagent of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubagentOut {
-    /// Name of its thread: the `session_thread_id` of its events, or, of one that is longer than 120
-    /// characters or no single line, its start and a hash.
+    /// Name of its thread: the `session_thread_id` of its events, or, of one that is longer than
+    /// 120 characters or no single line, its start and a hash.
     pub thread: String,
     /// Thread of the subagent that called it; absent for one that the session's agent called, and
     /// where the call is unknown.

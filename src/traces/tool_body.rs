@@ -17,8 +17,8 @@ pub(super) const PATH_CHARS_MAX: usize = 300;
 /// Names of the id of a call, in its result.
 const IDS: [&str; 4] = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
 
-/// Members of a tool's call and of its result that projections read, with all of their names. One of
-/// another type counts as absent.
+/// Members of a tool's call and of its result that projections read, with all of their names. One
+/// of another type counts as absent.
 pub(crate) struct ToolBody<'a> {
     pub(crate) call_id: Option<String>,
     id: Option<String>,
