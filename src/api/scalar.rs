@@ -1,6 +1,6 @@
 //! Values of `event` in JSON: ids and types as their text, positions as numbers, times as RFC 3339,
-//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and number.
-//! It must not accept a text that the value's own parser refuses.
+//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and of
+//! a plain number. It must not accept a text that the value's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
 

@@ -174,7 +174,7 @@ fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context(
 #[test]
 fn the_rows_of_a_session_with_very_many_days_and_models_are_bounded() {
     let mut facts = Facts::default();
-    for n in 0..4_000 {
+    for n in 0_u64..4_000 {
         let body = format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1}}}}"#);
         let day = Timestamp(86_400_000_000 * (n / 2).cast_signed());
         let event = event(n, kinds::SPAN_MODEL_REQUEST_END, body);
