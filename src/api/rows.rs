@@ -99,7 +99,7 @@ pub struct Row {
     pub bookkeeping: bool,
     /// Origin of the event.
     pub origin: String,
-    /// Thread of the subagent that it belongs to; absent for the session's own.
+    /// Name of the thread of the subagent that it belongs to; absent for the session's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     /// Its text in one line of at most 160 characters.

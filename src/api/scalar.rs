@@ -1,6 +1,6 @@
 //! Values of `event` in JSON: ids and types as their text, positions as numbers, times as RFC 3339,
-//! ranges as their two ends. Their schemas are those of a plain string and of a plain number. It
-//! must not accept a text that the value's own parser refuses.
+//! costs as US dollars, ranges as their two ends. Their schemas are those of a plain string and of
+//! a plain number. It must not accept a text that the value's own parser refuses.
 
 use std::{borrow::Cow, fmt::Display};
 
@@ -8,7 +8,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 use super::cursor::{PageCursor, ViewList};
-use crate::event::{EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
+use crate::event::{Cost, EventId, EventType, Origin, Position, Range, SessionId, Timestamp};
 
 /// Deserializes a text with a value's own parser.
 fn deserialize_text<'de, D: Deserializer<'de>, T, E: Display>(
@@ -64,7 +64,7 @@ text!(EventId, Self::new);
 // A stored type is read unchanged: a rule added later must not refuse it.
 text!(EventType, |text| Ok::<_, std::convert::Infallible>(Self::from_stored(text)));
 text!(PageCursor, |text| Self::parse(text).ok_or("a cursor of an answer is wanted"));
-text!(Timestamp, |text| Self::parse(text).ok_or("a time in RFC 3339 is wanted"));
+text!(Timestamp, |text| Self::parse(text).ok_or(Self::EXPECTED));
 
 impl Serialize for Position {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -173,6 +173,20 @@ impl JsonSchema for Range {
 }
 
 schema_of!(ViewList, String);
+
+impl Serialize for Cost {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.usd().serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Cost {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        f64::deserialize(from).map(Self::from_usd)
+    }
+}
+
+schema_of!(Cost, f64);
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::step::LastStepOut;
-use crate::event::{Position, Range, Timestamp};
+use crate::event::{Cost, Position, Range, Timestamp};
 
 /// Fill level of a model's context window, as its harness reports it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +47,9 @@ pub struct TokenTotals {
     pub cached_tokens: u64,
     /// Output tokens of these requests.
     pub output_tokens: u64,
-    /// Cost in US dollars, where the harness reports one with its requests.
+    /// Cost in US dollars, where the harness reports one with its requests; to the billionth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cost_usd: Option<f64>,
+    pub cost_usd: Option<Cost>,
 }
 
 /// Tokens of the requests that have something in common.
@@ -87,17 +87,19 @@ pub struct TotalUsage {
     pub total: TokenTotals,
     /// Number of sessions that were counted.
     pub sessions: u64,
-    /// False if there were more sessions than one answer counts: the latest ones were.
+    /// False if there were more sessions than one answer counts: the latest ones were. False, too,
+    /// if requests of a session with very many days are left out, as they may be of other days.
     pub complete: bool,
 }
 
 /// A subagent of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SubagentOut {
-    /// Id that its events have as `session_thread_id`.
+    /// Name of its thread: the `session_thread_id` of its events, or, of one that is longer than
+    /// 120 characters or no single line, its start and a hash.
     pub thread: String,
-    /// Id of the subagent that called it; absent for one that the session's agent called, and where
-    /// the call is unknown.
+    /// Thread of the subagent that called it; absent for one that the session's agent called, and
+    /// where the call is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// Position of the call that started it, where it is known.

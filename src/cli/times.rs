@@ -71,7 +71,7 @@ impl TimeFormat {
     /// Formats an instant as date, time and zone.
     pub(super) fn format_date(&self, text: &str) -> String {
         let Some(at) = Timestamp::parse(text) else { return String::new() };
-        let Ok(instant) = jiff::Timestamp::from_microsecond(at.0) else { return String::new() };
+        let Ok(instant) = jiff::Timestamp::from_microsecond(at.0) else { return at.to_string() };
         match &self.local {
             Some(local) => {
                 instant.to_zoned(local.zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string()

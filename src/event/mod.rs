@@ -3,6 +3,7 @@
 //! wire.
 
 mod bounded;
+mod cost;
 #[expect(clippy::module_inception, reason = "the room is named after its first word")]
 mod event;
 mod id;
@@ -20,6 +21,7 @@ pub mod text;
 mod time;
 
 pub use bounded::push_bounded;
+pub use cost::Cost;
 pub use event::{Batch, Event, EventRef, NewEvent, Origin};
 pub use id::{
     BatchKey, ContentId, EventId, IdError, Incarnation, Scope, SessionHash, SessionId, SessionKey,

@@ -25,7 +25,7 @@ use crate::{
         DroppedRanges, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
         parse_withdrawn, read_compaction, row_kind,
     },
-    traces::{CallOutcome, OpenCalls, ToolEvent, TracedCall, content_text},
+    traces::{CallOutcome, OpenCalls, ToolEvent, TracedCall, content_text, read_thread},
 };
 
 /// Most characters of a row's line, and of a name in a row.
@@ -263,7 +263,7 @@ pub fn build_row(
         kind,
         bookkeeping: is_bookkeeping(event, kind),
         origin: event.origin.as_str().to_owned(),
-        thread: thread_of(event).map(|thread| name(&thread)),
+        thread: thread_of(event),
         line: if line.is_empty() { event_type.to_owned() } else { line },
         bytes: whole.body.len() as u64,
         tool: part.map(|part| part.tool.clone()),
@@ -292,14 +292,15 @@ fn read_members(body: &[u8]) -> Option<Map<String, Value>> {
     Some(read.filter_map(|(name, raw)| Some((name, tree(raw)?))).collect())
 }
 
-/// Returns the thread of the subagent that an event belongs to.
+/// Returns the name of the thread of the subagent that an event belongs to.
 #[must_use]
 pub fn thread_of(event: &Event) -> Option<String> {
     #[derive(Deserialize)]
-    struct ThreadBody {
-        session_thread_id: Option<String>,
+    struct ThreadBody<'a> {
+        #[serde(borrow)]
+        session_thread_id: Option<&'a RawValue>,
     }
-    body::read::<ThreadBody>(&event.body)?.session_thread_id
+    body::read::<ThreadBody<'_>>(&event.body)?.session_thread_id.and_then(read_thread)
 }
 
 /// Returns true for an event that a person usually does not read.

@@ -65,18 +65,18 @@ fn replace_data(value: &mut Value) {
         Value::Array(values) => values.iter_mut().for_each(replace_data),
         Value::Object(members) => {
             let of = |source: &Value| {
-                let data = source.get("data").or_else(|| source.get("url"))?.as_str()?;
+                let data = ["data", "url"].iter().find_map(|name| source.get(name)?.as_str())?;
                 let kind = source.get("media_type").and_then(Value::as_str);
                 (data.len() > DATA_BYTES).then(|| {
                     let kind = kind.map(str::to_owned).unwrap_or_else(|| media_type_of(data));
                     format!("{LEFT_OUT} {kind}, {} bytes in base64]", data.len())
                 })
             };
-            let source = members.get("source").or_else(|| members.get("image_url"));
+            let source = ["source", "image_url"].iter().find_map(|name| of(members.get(*name)?));
             let own = members.get("image_url").and_then(Value::as_str);
             let own = own.filter(|data| data.len() > DATA_BYTES);
             let own = own.map(|data| format!("{LEFT_OUT} {}]", media_type_of(data)));
-            match source.and_then(of).or(own) {
+            match source.or(own) {
                 Some(name) => *value = json!({ "type": "text", "text": name }),
                 None => members.values_mut().for_each(replace_data),
             }

@@ -64,7 +64,7 @@ fn counts_object(usage: &JsonMembers, names: &[&str]) -> Option<String> {
     let mut object = ObjectWriter::new();
     let mut any = false;
     for name in names {
-        let count = usage.non_null(name).filter(|count| count.get().parse::<u64>().is_ok());
+        let count = usage.non_null(name).filter(|count| count.get().parse::<f64>().is_ok());
         if let Some(count) = count {
             object.add(name, count.get());
             any = true;

@@ -10,7 +10,6 @@ use std::{
     sync::Arc,
 };
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -22,7 +21,7 @@ use crate::{
         Event, Origin, Position, json, kinds, push_bounded,
         text::{head, one_line},
     },
-    traces::{ToolBody, content_text},
+    traces::{ToolBody, content_text, parse_string, tools},
 };
 
 /// Most sources of one result, and most pending ones; the oldest are dropped.
@@ -72,16 +71,6 @@ pub struct UnrecordedSources {
     waiting: VecDeque<FoundSource>,
 }
 
-#[derive(Deserialize)]
-struct LookupCallBody {
-    name: String,
-    #[serde(alias = "mcp_server_name")]
-    server: Option<String>,
-    call_id: Option<String>,
-    #[serde(default)]
-    input: Value,
-}
-
 impl UnrecordedSources {
     /// Returns the sources that are not recorded yet, oldest first.
     pub fn pending_sources(&self) -> impl Iterator<Item = &FoundSource> {
@@ -113,17 +102,19 @@ impl UnrecordedSources {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: LookupCallBody = body::read_tree(&event.body)?;
-        let asked = |name: &str| call.input.get(name).and_then(Value::as_str);
-        let url = asked("url").or(asked("uri")).filter(|url| is_url(url)).map(str::to_owned);
-        let whole = format!("{} {}", call.server.as_deref().unwrap_or_default(), call.name);
+        let call = ToolBody::parse(&event.body)?;
+        let name = call.name?;
+        let url = tools::read_first(&tools::parse_members(call.input), &["url", "uri"], |url| {
+            parse_string(url).filter(|url| is_url(url))
+        });
+        let whole = format!("{} {name}", call.server.as_deref().unwrap_or_default());
         let whole = whole.to_lowercase();
         push_bounded(
             &mut self.calls,
             LookupCall {
                 id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
                 position: event.position,
-                tool: one_line(&call.name, TITLE_CHARS_MAX).into(),
+                tool: one_line(&name, TITLE_CHARS_MAX).into(),
                 outside: url.is_some() || OUTSIDE.iter().any(|word| whole.contains(word)),
                 url,
             },
@@ -134,7 +125,7 @@ impl UnrecordedSources {
 
     /// Adds the sources of a result; an imported, failed or reused result adds none.
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ToolBody<'_> = body::read(&event.body)?;
+        let result = ToolBody::parse(&event.body)?;
         let id = result.id()?;
         let at = self.calls.iter().rposition(|call| *call.id == *id)?;
         let call = self.calls.remove(at)?;

@@ -4,17 +4,15 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{
-    body,
-    turns::{EndScope, turn_end},
-};
+use super::turns::{EndScope, turn_end};
 use crate::{
     api::work::OpenCall,
     event::{Event, Position, Timestamp, kinds, push_bounded, text::one_line},
-    traces::{FailureKind, NotRun, ToolBody, content_text, find_answered_call, tools},
+    traces::{
+        FailureKind, NotRun, ToolBody, content_text, find_answered_call, parse_string, tools,
+    },
 };
 
 /// Most outcomes kept.
@@ -63,12 +61,6 @@ struct OpenToolCall {
     is_over: bool,
 }
 
-#[derive(Deserialize)]
-struct AddressInput {
-    url: Option<String>,
-    uri: Option<String>,
-}
-
 impl Outcomes {
     /// Returns the latest outcomes, oldest first.
     pub fn latest(&self) -> impl DoubleEndedIterator<Item = &ToolOutcome> {
@@ -105,22 +97,20 @@ impl Outcomes {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: ToolBody<'_> = body::read(&event.body)?;
+        let call = ToolBody::parse(&event.body)?;
         let name = one_line(&call.name?, NAME_CHARS_MAX);
-        let server = call.server.or(call.mcp_server_name);
-        let (by, tool) = tools::split_name(server.as_deref(), &name);
-        let does = tools::classify(by, tool, &tools::parse_members(call.input), None);
+        let (by, tool) = tools::split_name(call.server.as_deref(), &name);
+        let members = tools::parse_members(call.input);
+        let does = tools::classify(by, tool, &members, None);
         let (tool, is_command) = (tool.into(), does == tools::ToolKind::Runs);
-        let provider = match server {
-            Some(server) => format!("{}/{name}", one_line(&server, NAME_CHARS_MAX)).into(),
+        let provider = match &call.server {
+            Some(server) => format!("{}/{name}", one_line(server, NAME_CHARS_MAX)).into(),
             None => name.into(),
         };
-        let input =
-            call.input.and_then(|input| serde_json::from_str::<AddressInput>(input.get()).ok());
-        let url = input.and_then(|input| input.url.or(input.uri));
+        let url = tools::read_first(&members, &["url", "uri"], parse_string);
         let url = url.map(|url| one_line(&url, URL_CHARS_MAX).into());
         let id = call.call_id.unwrap_or_else(|| event.id.to_string()).into();
-        let (position, is_aside) = (event.position, call.session_thread_id.is_some());
+        let (position, is_aside) = (event.position, call.thread.is_some());
         let is_over = false;
         let call =
             OpenToolCall { id, tool, position, provider, url, is_command, is_aside, is_over };
@@ -129,7 +119,7 @@ impl Outcomes {
     }
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ToolBody<'_> = body::read(&event.body)?;
+        let result = ToolBody::parse(&event.body)?;
         let name = one_line(result.name.as_deref().unwrap_or_default(), NAME_CHARS_MAX);
         let (_, tool) = tools::split_name(result.server.as_deref(), &name);
         let open = self.calls.iter().map(|call| (&*call.id, &*call.tool));

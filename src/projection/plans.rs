@@ -9,7 +9,10 @@ use super::body;
 use crate::{
     api::views::PlanStepOut,
     event::{Event, Position, json, text::one_line},
-    traces::tools,
+    traces::{
+        parse_string,
+        tools::{self, Members, read_first},
+    },
 };
 
 /// Most steps of a plan kept.
@@ -58,15 +61,6 @@ struct PlanBody {
     current: Option<Value>,
 }
 
-/// Input of `TaskCreate` and `TaskUpdate`.
-#[derive(Deserialize)]
-struct TaskInput {
-    #[serde(rename = "taskId", alias = "task_id", alias = "id")]
-    id: Option<Value>,
-    subject: Option<String>,
-    status: Option<String>,
-}
-
 impl Plans {
     pub(super) fn plan(&self) -> Option<&AgentPlan> {
         self.plan.as_ref()
@@ -89,13 +83,12 @@ impl Plans {
         tool: &str,
         input: &RawValue,
     ) -> Option<()> {
-        if tool.eq_ignore_ascii_case("TaskUpdate") {
-            return self
-                .update_task(position, serde_json::from_str(json::check(input.get())?).ok()?);
-        }
         let members = tools::parse_members(Some(input));
-        let list = LISTS.iter().find_map(|name| members.get(*name))?;
-        let listed: Vec<Value> = serde_json::from_str(json::check(list.get())?).ok()?;
+        if tool.eq_ignore_ascii_case("TaskUpdate") {
+            return self.update_task(position, &members);
+        }
+        let parse_list = |list: &RawValue| serde_json::from_str(json::check(list.get())?).ok();
+        let listed: Vec<Value> = read_first(&members, &LISTS, parse_list)?;
         let merges = members.get("merge").is_some_and(|merges| merges.get() == "true");
         if !merges {
             self.plan = None;
@@ -120,8 +113,8 @@ impl Plans {
         input: &str,
         answer: &str,
     ) -> Option<()> {
-        let task: TaskInput = serde_json::from_str(json::check(input)?).ok()?;
-        let text = one_line(&task.subject?, LINE_CHARS_MAX);
+        let subject = parse_string(tools::parse_object(input)?.get("subject")?)?;
+        let text = one_line(&subject, LINE_CHARS_MAX);
         // Formats: `Task #3 created successfully: …`, or `{"task":{"id":"3",…}}`.
         let after = answer.split_once('#').or_else(|| answer.split_once("\"id\":"));
         let id = after.map(|(_, rest)| rest.trim_start_matches(['"', ' ']));
@@ -139,23 +132,29 @@ impl Plans {
         Some(())
     }
 
-    fn update_task(&mut self, position: Position, task: TaskInput) -> Option<()> {
-        let id = task.id.as_ref().and_then(parse_name)?;
+    fn update_task(&mut self, position: Position, task: &Members<'_>) -> Option<()> {
+        let parse_id =
+            |id: &RawValue| parse_name(&serde_json::from_str(json::check(id.get())?).ok()?);
+        let id = read_first(task, &["taskId", "task_id", "id"], parse_id)?;
+        let (subject, status) = (
+            read_first(task, &["subject"], parse_string),
+            read_first(task, &["status"], parse_string),
+        );
         let own = self.ids.iter().position(|known| *known == id);
         // A list that the agent keeps across sessions, to which this session added nothing.
         let is_kept = self.ids.iter().all(|id| id.is_empty() || id.starts_with(EARLIER));
         let kept = || self.ids.iter().position(|known| known.strip_prefix(EARLIER) == Some(&*id));
         let at = own.or_else(|| if is_kept { kept() } else { None })?;
         let plan = self.plan.as_mut()?;
-        if task.status.as_deref() == Some("deleted") {
+        if status.as_deref() == Some("deleted") {
             plan.steps.remove(at);
             self.ids.remove(at);
         } else {
             let step = plan.steps.get_mut(at)?;
-            if let Some(subject) = task.subject {
+            if let Some(subject) = subject {
                 step.text = one_line(&subject, LINE_CHARS_MAX);
             }
-            if let Some(status) = task.status {
+            if let Some(status) = status {
                 step.state = one_line(&status, 40);
             }
         }

@@ -11,10 +11,9 @@ use std::{
     sync::Arc,
 };
 
-use serde::{Deserialize, de::IgnoredAny};
+use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use super::body;
 use crate::{
     event::{Event, Position, Timestamp, kinds, push_bounded, text::TOKEN_BYTES},
     traces::{ToolBody, content_text},
@@ -61,23 +60,6 @@ pub struct RememberedResults {
     list: VecDeque<RememberedResult>,
     calls: VecDeque<CacheableCall>,
     hits: u64,
-}
-
-/// Body of a call event.
-#[derive(Debug, Deserialize)]
-pub struct CallBody {
-    /// Name of the tool.
-    pub name: String,
-    /// Name of its server.
-    #[serde(alias = "mcp_server_name")]
-    pub server: Option<String>,
-    /// Input of the call.
-    #[serde(default)]
-    pub input: Value,
-    call_id: Option<String>,
-    read_only: Option<bool>,
-    redactions: Option<IgnoredAny>,
-    cached: Option<IgnoredAny>,
 }
 
 /// Returns the bytes of a call's or result's body that a reader receives.
@@ -196,22 +178,22 @@ impl RememberedResults {
     }
 
     fn fold_call(&mut self, event: &Event) -> Option<()> {
-        let call: CallBody = body::read_tree(&event.body)?;
+        let call = ToolBody::parse(&event.body)?;
         let server: Option<Arc<str>> = call.server.as_deref().map(Into::into);
+        let digest = digest(server.as_deref(), call.name.as_deref()?, &call.input_tree()?);
         if call.read_only == Some(false) {
             self.mark_stale(server.as_deref());
         }
         push_bounded(
             &mut self.calls,
             CacheableCall {
-                digest: digest(server.as_deref(), &call.name, &call.input),
+                digest,
+                bytes: delivered_bytes(event, &call),
                 id: call.call_id.unwrap_or_else(|| event.id.to_string()).into(),
                 position: event.position,
                 server,
                 reads: call.read_only,
                 whole: call.redactions.is_none() && call.cached.is_none(),
-                bytes: body::read::<ToolBody<'_>>(&event.body)
-                    .map_or(0, |call| delivered_bytes(event, &call)),
             },
             CALLS_MAX,
         );
@@ -219,7 +201,7 @@ impl RememberedResults {
     }
 
     fn fold_result(&mut self, event: &Event) -> Option<()> {
-        let result: ToolBody<'_> = body::read(&event.body)?;
+        let result = ToolBody::parse(&event.body)?;
         let cached = result.cached.map(|cached| serde_json::from_str::<CachedFrom>(cached.get()));
         let cached = cached.transpose().ok()?;
         let failed = result.is_error.unwrap_or(false) || !is_complete(result.result);

@@ -9,15 +9,15 @@ use super::body;
 use crate::{
     api::views::SubagentOut,
     event::{Event, Position, kinds, push_bounded, text::one_line},
-    traces::{ToolEvent, TracedCall},
+    traces::{ToolEvent, TracedCall, parse_string, read_thread, thread_name, tools},
 };
 
 /// Most subagents kept.
 const THREADS_MAX: usize = 1_024;
 /// Most calls of subagents kept that no subagent is known of yet.
 const CALLS_MAX: usize = 256;
-/// Most characters kept of an id, a kind and a description.
-const ID_CHARS_MAX: usize = 100;
+/// Most characters kept of a kind and a description.
+const KIND_CHARS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 160;
 /// Member of the events of a subagent.
 const MEMBER: &str = "session_thread_id";
@@ -41,15 +41,6 @@ struct AgentCall {
     thread: Option<String>,
     kind: Option<String>,
     description: Option<String>,
-}
-
-/// Input of a tool that starts a subagent.
-#[derive(Deserialize)]
-struct AgentInput {
-    subagent_type: Option<String>,
-    agent_type: Option<String>,
-    description: Option<String>,
-    prompt: Option<String>,
 }
 
 /// Members of an event by which it belongs to a subagent.
@@ -101,21 +92,16 @@ impl Threads {
         }
         // Of another tool, the input is not parsed: it may be large.
         let input = input.filter(|_| matches!(&*call.tool, "Task" | "Agent"));
-        let input = input.and_then(|input| serde_json::from_str::<AgentInput>(input.get()).ok());
-        if let Some(input) = input {
-            let short = |text: String, most| Some(one_line(&text, most));
+        if let Some(input) = input.and_then(|input| tools::parse_object(input.get())) {
+            let short = |names: &[&str], most| {
+                tools::read_first(&input, names, parse_string).map(|text| one_line(&text, most))
+            };
             let started = AgentCall {
                 position: event.position,
                 agent: None,
                 thread: call.thread().map(str::to_owned),
-                kind: input
-                    .subagent_type
-                    .or(input.agent_type)
-                    .and_then(|one| short(one, ID_CHARS_MAX)),
-                description: input
-                    .description
-                    .or(input.prompt)
-                    .and_then(|text| short(text, DESCRIPTION_CHARS_MAX)),
+                kind: short(&["subagent_type", "agent_type"], KIND_CHARS_MAX),
+                description: short(&["description", "prompt"], DESCRIPTION_CHARS_MAX),
             };
             push_bounded(&mut self.calls, started, CALLS_MAX);
         }
@@ -128,14 +114,14 @@ impl Threads {
         let named = text.rfind(NAMES_AGENT).and_then(|at| text.get(at + NAMES_AGENT.len()..));
         let named = named.map(|rest| {
             let end = rest.find(|one: char| !one.is_alphanumeric() && !matches!(one, '-' | '_'));
-            rest.get(..end.unwrap_or(rest.len())).unwrap_or_default()
+            thread_name(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default())
         });
         if let (Some(started), Some(name)) = (started, named.filter(|name| !name.is_empty())) {
             match self.all.iter_mut().find(|one| one.thread == name) {
                 Some(one) => started.link(one),
                 // A subagent in the background, or of which no event is recorded yet.
                 None => {
-                    let started = AgentCall { agent: Some(name.to_owned()), ..started };
+                    let started = AgentCall { agent: Some(name), ..started };
                     push_bounded(&mut self.calls, started, CALLS_MAX);
                 }
             }
@@ -145,7 +131,7 @@ impl Threads {
     fn fold_other(&mut self, event: &Event) -> Option<()> {
         str::from_utf8(&event.body).ok().filter(|text| text.contains(MEMBER))?;
         let body: SubagentBody<'_> = body::read(&event.body)?;
-        let thread: String = serde_json::from_str(body.session_thread_id?.get()).ok()?;
+        let thread = read_thread(body.session_thread_id?)?;
         let known = self.all.iter().any(|one| one.thread == thread);
         let kind = event.kind.as_str();
         let named = body.agent_name.filter(|name| !name.is_empty());
@@ -169,14 +155,14 @@ impl Threads {
             call.link(one);
         }
         if let Some(named) = named {
-            one.kind = Some(one_line(&named, ID_CHARS_MAX));
+            one.kind = Some(one_line(&named, KIND_CHARS_MAX));
         }
         Some(())
     }
 
     /// Returns a subagent, with a position as its latest; `None` for the session's own thread.
     fn thread_at(&mut self, thread: Option<&str>, at: Position) -> Option<&mut SubagentOut> {
-        let thread = one_line(thread?, ID_CHARS_MAX);
+        let thread = thread?.to_owned();
         let known = self.all.iter().rposition(|one| one.thread == thread);
         if known.is_none() && self.all.len() >= THREADS_MAX {
             self.is_full = true;

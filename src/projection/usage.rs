@@ -3,22 +3,29 @@
 //! limit, which the monitor does, nor a price.
 
 use indexmap::IndexMap;
-use serde::Deserialize;
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::body::{self, ThresholdBody};
 use crate::{
     api::views::TokenTotals,
-    event::{Event, Position, Timestamp, kinds, text::clip},
+    event::{Cost, Event, Position, Timestamp, kinds, text::clip},
+    traces::{
+        parse_string, read_thread,
+        tools::{Members, parse_object, read_first},
+    },
 };
 
-/// Most rows of a session, and most shares of an answer.
+/// Most rows of a session, most rows of one day each beyond them, and most shares of an answer.
 const ROWS_MAX: usize = 1_024;
+const DAYS_MAX: usize = 400;
 const SHARES_MAX: usize = 400;
-/// Most characters kept of the name of a model or thread.
+/// Most characters kept of the name of a model.
 const NAME_CHARS_MAX: usize = 100;
 /// Key of the requests beyond the longest list.
 const OTHER: &str = "other";
+/// Most tokens of a count of one request, and most US dollars: a larger number is none.
+const COUNT_MAX: f64 = 1e12;
+const COST_USD_MAX: f64 = 1e6;
 /// Characters of a day in RFC 3339.
 const DAY_CHARS: usize = 10;
 
@@ -56,7 +63,7 @@ pub struct RequestTokens {
 /// Tokens of the requests of one day, one model and one thread.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UsageRow {
-    /// Day in UTC, such as `2026-11-29`.
+    /// Day in UTC, such as `2026-11-29`; `other` for the days beyond the longest list.
     pub day: String,
     /// Model; `None` if the reports name none.
     pub model: Option<String>,
@@ -70,6 +77,16 @@ impl UsageRow {
     /// Returns true if both count the requests of one day, model and thread.
     pub(crate) fn has_key_of(&self, other: &Self) -> bool {
         self.day == other.day && self.model == other.model && self.thread == other.thread
+    }
+
+    /// Returns true if its day is one of those from the first to the last; `None` if it has several
+    /// days, of which only some may be.
+    pub(crate) fn is_within(&self, [first, last]: &[Option<String>; 2]) -> Option<bool> {
+        let is_known = self.day != OTHER || first.is_none() && last.is_none();
+        is_known.then(|| {
+            first.as_ref().is_none_or(|first| self.day >= *first)
+                && last.as_ref().is_none_or(|last| self.day <= *last)
+        })
     }
 }
 
@@ -89,30 +106,35 @@ impl ReportedRequest {
         if event.kind.as_str() != kinds::SPAN_MODEL_REQUEST_END {
             return None;
         }
-        let report = body::read::<ReportBody>(&event.body)?;
-        let counts = report.model_usage?;
-        let or_none = |count: Option<u64>| count.unwrap_or(0);
-        let read = or_none(counts.cache_read_input_tokens);
-        let cached = counts.prompt_tokens_details.and_then(|details| details.cached_tokens);
-        let input = or_none(counts.input_tokens.or(counts.prompt_tokens))
-            .saturating_add(or_none(counts.cache_creation_input_tokens))
-            .saturating_add(read);
-        let output = or_none(counts.output_tokens.or(counts.completion_tokens));
-        let cost = report.cost_usd.as_ref().and_then(Value::as_f64);
+        let report = [parse_object(str::from_utf8(&event.body).ok()?)?];
+        let counts = objects_in(&report, &["model_usage", "usage"]);
+        counts.first()?;
+        let count = |names: &[&str]| first_count(&counts, names);
+        let [report] = &report;
+        let details = objects_in(&counts, &["prompt_tokens_details", "input_tokens_details"]);
+        let read = count(&["cache_read_input_tokens"]);
+        let cached = read.max(first_count(&details, &["cached_tokens"]));
+        let made = count(&["cache_creation_input_tokens"]);
+        let input = count(&["input_tokens", "prompt_tokens"]) + made + read;
+        let output = count(&["output_tokens", "completion_tokens"]);
+        let cost = read_first(report, &["cost_usd"], |cost| cost.get().parse::<f64>().ok());
+        let cost = cost.filter(|cost| (0.0..=COST_USD_MAX).contains(cost));
         let totals = TokenTotals {
             requests: 1,
             input_tokens: input,
-            cached_tokens: read.max(or_none(cached)),
+            cached_tokens: cached,
             output_tokens: output,
-            cost_usd: cost.filter(|cost| *cost >= 0.0),
+            cost_usd: cost.map(Cost::from_usd),
         };
-        let name = |value: Option<Value>| match value? {
-            Value::String(name) => Some(clip(&name, NAME_CHARS_MAX)),
-            other => Some(clip(&other.to_string(), NAME_CHARS_MAX)),
+        let name = |value: &RawValue| {
+            let text = parse_string(value).unwrap_or_else(|| value.get().to_owned());
+            (value.get() != "null").then(|| clip(&text, NAME_CHARS_MAX))
         };
         let day = day_of(event.happened_at());
-        let (model, thread) = (name(report.model), name(report.session_thread_id));
-        let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
+        let model = read_first(report, &["model"], name);
+        let thread = read_first(report, &["session_thread_id"], read_thread);
+        let tokens = Some(count(&["total_tokens"])).filter(|total| *total > 0);
+        let tokens = tokens.unwrap_or(input + output);
         Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
     }
 }
@@ -132,32 +154,20 @@ pub struct ReportedUsage {
     pub least_since: Option<u64>,
 }
 
-/// Members of a report, under the names of model APIs.
-#[derive(Deserialize)]
-struct ReportBody {
-    #[serde(alias = "usage")]
-    model_usage: Option<TokenCounts>,
-    model: Option<Value>,
-    session_thread_id: Option<Value>,
-    cost_usd: Option<Value>,
+/// Returns the objects that objects have under some names.
+fn objects_in<'a>(of: &[Members<'a>], names: &[&str]) -> Vec<Members<'a>> {
+    let inner = |one: &Members<'a>, name: &str| parse_object(one.get(name)?.get());
+    of.iter().flat_map(|one| names.iter().filter_map(move |name| inner(one, name))).collect()
 }
 
-#[derive(Deserialize)]
-struct TokenCounts {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    cache_creation_input_tokens: Option<u64>,
-    cache_read_input_tokens: Option<u64>,
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    #[serde(alias = "input_tokens_details")]
-    prompt_tokens_details: Option<TokenDetails>,
-}
-
-#[derive(Deserialize)]
-struct TokenDetails {
-    cached_tokens: Option<u64>,
+/// Returns the first count above 0 of some names, in the first object that has one.
+fn first_count(objects: &[Members<'_>], names: &[&str]) -> u64 {
+    let parse = |count: &RawValue| {
+        let count = count.get().parse::<f64>().ok()?;
+        let is_count = count > 0.0 && count <= COUNT_MAX && count.fract() == 0.0;
+        is_count.then_some(count as u64)
+    };
+    objects.iter().find_map(|one| read_first(one, names, parse)).unwrap_or(0)
 }
 
 impl ReportedUsage {
@@ -190,9 +200,13 @@ impl ReportedUsage {
             rows.iter().rposition(|one| one.has_key_of(wanted))
         };
         let mut at = is_known(&self.rows, &row);
+        let other = || Some(OTHER.to_owned());
         if at.is_none() && self.rows.len() + 1 >= ROWS_MAX {
-            let other = || Some(OTHER.to_owned());
-            row = UsageRow { day: OTHER.to_owned(), model: other(), thread: other(), ..row };
+            row = UsageRow { model: other(), thread: other(), ..row };
+            at = is_known(&self.rows, &row);
+        }
+        if at.is_none() && self.rows.len() + 1 >= ROWS_MAX + DAYS_MAX {
+            row.day = OTHER.to_owned();
             at = is_known(&self.rows, &row);
         }
         match at.and_then(|at| self.rows.get_mut(at)) {
@@ -240,7 +254,5 @@ pub fn add(totals: &mut TokenTotals, more: &TokenTotals) {
     totals.input_tokens = totals.input_tokens.saturating_add(more.input_tokens);
     totals.cached_tokens = totals.cached_tokens.saturating_add(more.cached_tokens);
     totals.output_tokens = totals.output_tokens.saturating_add(more.output_tokens);
-    if let Some(cost) = more.cost_usd {
-        totals.cost_usd = Some(totals.cost_usd.unwrap_or_default() + cost);
-    }
+    totals.cost_usd = [totals.cost_usd, more.cost_usd].into_iter().flatten().reduce(Cost::plus);
 }

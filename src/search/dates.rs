@@ -183,7 +183,9 @@ pub fn parse_start_time(value: &str, now: Timestamp, zone: &TimeZone) -> Option<
     if let Some(instant) = Timestamp::parse(value) {
         return Some(instant);
     }
-    if let Ok(time) = value.parse::<DateTime>() {
+    // A time with an offset is no local one, whose parser would leave the offset out.
+    let is_local = value.get(10..).is_none_or(|rest| !rest.contains(['+', '-', '[']));
+    if let Some(time) = value.parse::<DateTime>().ok().filter(|_| is_local) {
         return of(time);
     }
     if let Some(year) = parse_year(value) {

@@ -147,7 +147,8 @@ fn entities_by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
         return named.into_iter().collect();
     }
     let input = body.get("input").filter(|_| kinds::is_call(kind));
-    let line = input.and_then(|input| ["command", "cmd"].iter().find_map(|name| input.get(name)));
+    let said = |name: &&str| input?.get(*name).filter(|value| !value.is_null());
+    let line = ["command", "cmd"].iter().find_map(said);
     let commands = match line {
         Some(Value::String(line)) => command_names(line),
         // `["bash", "-lc", "cargo test"]`

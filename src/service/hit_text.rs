@@ -165,7 +165,8 @@ fn tool_name(body: &Value) -> Option<&str> {
 /// Returns the command of a call's input, or that of a shell's arguments.
 fn command(body: &Value) -> Option<String> {
     let input = body.get("input")?;
-    match input.get("command").or_else(|| input.get("cmd"))? {
+    let said = |name: &&str| input.get(*name).filter(|value| !value.is_null());
+    match ["command", "cmd"].iter().find_map(said)? {
         Value::String(line) => Some(line.clone()),
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();

@@ -18,6 +18,7 @@ use crate::{
     harness::{CallPairs, build_row, is_bookkeeping, readable_text, thread_of},
     projection::{DroppedRanges, Outline, PAIR_REACH, row_kind},
     store::{FillDirection, ReadRequest, SessionInfo, Slice},
+    traces::thread_name,
 };
 
 /// Default and maximum number of rows of a response.
@@ -93,7 +94,7 @@ impl WantedRows {
             kinds: names.map(known).collect::<ServiceResult<_>>()?,
             only_failed: call.kinds.iter().any(|name| name == FAILED),
             types: call.types,
-            thread: call.thread,
+            thread: call.thread.as_deref().map(thread_name),
             text: call.text.map(|text| text.to_lowercase()).filter(|text| !text.is_empty()),
             within: None,
             with_content: call.with_content,

@@ -14,9 +14,9 @@ use crate::{
     harness,
     projection::{
         Facts, body,
-        reusable_results::{CallBody, RememberedResult, digest, has_text},
+        reusable_results::{RememberedResult, digest, has_text},
     },
-    traces::content_text,
+    traces::{ToolBody, content_text},
 };
 
 /// Default token budget of reused results.
@@ -116,10 +116,11 @@ impl Service {
             return Ok((Err(miss), memory));
         }
         let call = self.read_event(&key, found.call).await?;
-        let body = call.and_then(|call| body::read_tree::<CallBody>(&call.body));
         // Digests of different calls may collide, so the calls are compared.
-        let same = body.is_some_and(|body| {
-            body.name == lookup.name && body.server == lookup.server && body.input == lookup.input
+        let same = call.as_ref().and_then(|call| ToolBody::parse(&call.body)).is_some_and(|call| {
+            call.name.as_ref() == Some(&lookup.name)
+                && call.server == lookup.server
+                && call.input_tree().as_ref() == Some(&lookup.input)
         });
         let result = if same { self.read_event(&key, found.result).await? } else { None };
         let hit = result.map(|result| ToolHit { result, age, hits: found.hits });

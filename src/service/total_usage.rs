@@ -60,7 +60,7 @@ impl Service {
                 return Err(ServiceError::invalid("by", problem));
             }
         };
-        let [first, last] = selection.days.map(|at| at.map(day_of));
+        let days = selection.days.map(|at| at.map(day_of));
         let workspace = selection.workspace.as_ref();
         let mut found = self.list_latest(caller, workspace, SESSIONS_MAX + 1).await?;
         let mut complete = found.len() <= SESSIONS_MAX;
@@ -77,8 +77,9 @@ impl Service {
                 Err(error) => return Err(error),
             };
             let is_wanted = |row: &&UsageRow| {
-                first.as_ref().is_none_or(|first| row.day >= *first)
-                    && last.as_ref().is_none_or(|last| row.day <= *last)
+                let is_within = row.is_within(&days);
+                complete &= is_within.is_some();
+                is_within == Some(true)
             };
             let rows: Vec<&UsageRow> = rows.iter().filter(is_wanted).collect();
             sessions += u64::from(!rows.is_empty());
@@ -132,6 +133,6 @@ fn subtract(totals: &mut TokenTotals, less: &TokenTotals) {
     totals.cached_tokens = totals.cached_tokens.saturating_sub(less.cached_tokens);
     totals.output_tokens = totals.output_tokens.saturating_sub(less.output_tokens);
     if let (Some(cost), Some(less)) = (totals.cost_usd, less.cost_usd) {
-        totals.cost_usd = Some((cost - less).max(0.0));
+        totals.cost_usd = cost.minus(less);
     }
 }

@@ -97,7 +97,7 @@ impl TimeBounds<'_> {
 pub fn parse_time(name: &str, text: Option<&str>) -> ServiceResult<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
     let time = Timestamp::parse(&text.replace(' ', "+"));
-    time.map(Some).ok_or_else(|| ServiceError::invalid(name, "an RFC 3339 time is expected"))
+    time.map(Some).ok_or_else(|| ServiceError::invalid(name, Timestamp::EXPECTED))
 }
 
 /// Splits a list into words. Some clients join them with commas.

@@ -69,14 +69,14 @@ pub(crate) struct TracedCall {
     pub(crate) command: Option<ParsedScript>,
     /// Input of a planning tool, as JSON.
     pub(crate) plan: Option<Box<str>>,
-    /// Id of the subagent that made the call.
+    /// Thread of the subagent that made the call.
     aside: Option<Box<str>>,
     /// Lines that an edit adds and removes; `None` for the removed ones of a whole text.
     pub(crate) lines: Option<(u64, Option<u64>)>,
 }
 
 impl TracedCall {
-    /// Returns the id of the subagent that made the call; `None` for the session's agent.
+    /// Returns the thread of the subagent that made the call; `None` for the session's agent.
     pub(crate) fn thread(&self) -> Option<&str> {
         self.aside.as_deref()
     }
@@ -198,10 +198,8 @@ impl OpenCalls {
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
-        let aside = thread_id(&call);
         let name = one_line(&call.name?, NAME_CHARS_MAX);
-        let server = call.server.or(call.mcp_server_name);
-        let (server, tool) = tools::split_name(server.as_deref(), &name);
+        let (server, tool) = tools::split_name(call.server.as_deref(), &name);
         let members = tools::parse_members(call.input);
         let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
@@ -218,7 +216,7 @@ impl OpenCalls {
             let patch = script.clone().or_else(|| call.input.and_then(parse_string));
             patch.or_else(|| {
                 let names = ["input", "patch", "diff", "command", "cmd"];
-                names.iter().find_map(|name| parse_string(members.get(*name)?))
+                tools::read_first(&members, &names, parse_string)
             })
         });
         let patch = patch.flatten();
@@ -257,7 +255,7 @@ impl OpenCalls {
             reads: reads.iter().take(READS_MAX).map(|file| self.display_path(file)).collect(),
             command: command.or(continued),
             plan: (does == ToolKind::Plan && input.len() <= PLAN_BYTES_MAX).then(|| input.into()),
-            aside,
+            aside: call.thread.map(Into::into),
             lines: match does {
                 ToolKind::Edits => changed_lines(&members, patch.as_deref()),
                 ToolKind::Runs => changed_lines(&Members::default(), patch.as_deref()),
@@ -365,16 +363,9 @@ fn call_without_event(position: Position, result: &ToolBody<'_>) -> TracedCall {
         reads: Box::default(),
         command: None,
         plan: None,
-        aside: thread_id(result),
+        aside: result.thread.as_deref().map(Into::into),
         lines: None,
     }
-}
-
-/// Returns the id of the subagent that a call or a result belongs to.
-fn thread_id(body: &ToolBody<'_>) -> Option<Box<str>> {
-    let id = body.session_thread_id?;
-    let id = parse_string(id).unwrap_or_else(|| id.get().to_owned());
-    Some(head(&id, ID_BYTES_MAX).into())
 }
 
 /// Returns the exit code in the `structuredContent` of a result.
@@ -390,17 +381,18 @@ fn structured_code(result: &RawValue) -> Option<i64> {
 
 /// Returns the script of a shell call: a text, or the one in arguments such as `sh -c SCRIPT`.
 fn shell_script(members: &Members<'_>) -> Option<String> {
-    let value = members.get("command").or_else(|| members.get("cmd"))?;
-    if let Some(text) = parse_string(value) {
-        return Some(text);
-    }
-    let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
-    match &*words {
-        [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
-            Some(script.clone())
+    tools::read_first(members, &["command", "cmd"], |value| {
+        if let Some(text) = parse_string(value) {
+            return Some(text);
         }
-        words => Some(words.join(" ")),
-    }
+        let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
+        match &*words {
+            [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
+                Some(script.clone())
+            }
+            words => Some(words.join(" ")),
+        }
+    })
 }
 
 /// Returns the files in the path members of an input, and in its members named by `further`.

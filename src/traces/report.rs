@@ -3,15 +3,14 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use serde::Deserialize;
-
 use super::{
     cause::{self, Certainty},
+    content::parse_string,
     selection::RunnerFamily,
+    tools::{Members, parse_members, parse_object, read_first},
     verdict::parse_verdict,
 };
 use crate::event::{
-    json,
     lists::phrase_list,
     text::{head, one_line},
 };
@@ -47,28 +46,16 @@ const BROKEN_BUILDS: [&str; 7] = phrase_list(
 );
 /// Returns true if the beginning of a result, or a member of its JSON, reports a failure.
 pub(crate) fn looks_like_failure(text: &str) -> bool {
-    #[derive(Deserialize)]
-    struct JsonStatus {
-        error: Option<serde_json::Value>,
-        success: Option<bool>,
-        ok: Option<bool>,
-        #[serde(rename = "isError")]
-        is_error: Option<bool>,
-    }
     let text = text.trim_start();
     if text.starts_with('{') {
-        let status: Option<JsonStatus> =
-            json::check(text).and_then(|text| serde_json::from_str(text).ok());
-        return status.is_some_and(|status| {
-            let error = status.error.is_some_and(|error| match error {
-                serde_json::Value::String(text) => !text.is_empty(),
-                serde_json::Value::Object(_) => true,
-                other => other == serde_json::Value::Bool(true),
-            });
-            error
-                || [status.success, status.ok].contains(&Some(false))
-                || status.is_error == Some(true)
-        });
+        let Some(status) = parse_object(text) else { return false };
+        let is = |name: &str, flag: &str| status.get(name).is_some_and(|value| value.get() == flag);
+        let error = status.get("error").map_or("", |error| error.get());
+        return error.starts_with(['{', '"']) && error != "\"\""
+            || is("error", "true")
+            || is("success", "false")
+            || is("ok", "false")
+            || is("isError", "true");
     }
     let head = head(text, 40).to_ascii_lowercase();
     FAILURES.iter().any(|mark| head.starts_with(mark))
@@ -84,32 +71,19 @@ pub(crate) fn running_command_id(text: &str) -> Option<&str> {
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 
-/// Result of a shell tool that returns JSON.
-#[derive(Deserialize)]
-struct ShellResult {
-    output: Option<String>,
-    stdout: Option<String>,
-    stderr: Option<String>,
-    #[serde(alias = "exitCode", alias = "returncode", alias = "return_code")]
-    exit_code: Option<i64>,
-    metadata: Option<Metadata>,
-}
-
-#[derive(Deserialize)]
-struct Metadata {
-    #[serde(alias = "exitCode")]
-    exit_code: Option<i64>,
-}
-
 /// Parses the exit code in a command's result, and the output if the result is JSON with one.
 pub(crate) fn exit_code(text: &str) -> (Option<i64>, Option<String>) {
     let text = text.trim();
     if text.starts_with('{')
-        && let Ok(shell) = serde_json::from_str::<ShellResult>(text)
+        && let Some(shell) = parse_object(text)
     {
-        let code = shell.exit_code.or(shell.metadata.and_then(|metadata| metadata.exit_code));
-        let parts = [shell.output, shell.stdout, shell.stderr];
-        let output: Vec<String> = parts.into_iter().flatten().collect();
+        let code = |of: &Members<'_>| {
+            let names = ["exit_code", "exitCode", "returncode", "return_code"];
+            read_first(of, &names, |code| code.get().parse().ok())
+        };
+        let code = code(&shell).or_else(|| code(&parse_members(shell.get("metadata").copied())));
+        let texts = ["output", "stdout", "stderr"].map(|name| parse_string(shell.get(name)?));
+        let output: Vec<String> = texts.into_iter().flatten().collect();
         return (code, (!output.is_empty()).then(|| output.join("\n")));
     }
     let head = text.lines().take(HEAD_LINES);

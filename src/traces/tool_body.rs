@@ -1,59 +1,82 @@
 //! Parses the bodies of tool events, and matches a result with its open call. It must not depend on
 //! positions or sessions.
 
-use serde::{Deserialize, de::IgnoredAny};
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
 
-use super::content::parse_string;
-use crate::event::text::one_line;
+use super::{
+    content::parse_string,
+    thread::read_thread,
+    tools::{parse_object, read_first},
+};
+use crate::event::{json, text::one_line};
 
 /// Maximum characters of a path that is shown.
 pub(super) const PATH_CHARS_MAX: usize = 300;
 
-/// Members of a tool's call and of its result that projections read, with all of their names.
-#[derive(Deserialize)]
+/// Names of the id of a call, in its result.
+const IDS: [&str; 4] = ["call_id", "tool_use_id", "mcp_tool_use_id", "custom_tool_use_id"];
+
+/// Members of a tool's call and of its result that projections read, with all of their names. One
+/// of another type counts as absent.
 pub(crate) struct ToolBody<'a> {
     pub(crate) call_id: Option<String>,
-    tool_use_id: Option<String>,
-    mcp_tool_use_id: Option<String>,
-    custom_tool_use_id: Option<String>,
+    id: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) server: Option<String>,
-    pub(crate) mcp_server_name: Option<String>,
     pub(crate) read_only: Option<bool>,
-    #[serde(borrow)]
-    pub(crate) session_thread_id: Option<&'a RawValue>,
-    pub(crate) redactions: Option<IgnoredAny>,
-    pub(crate) truncated: Option<IgnoredAny>,
+    /// Name of the subagent's thread.
+    pub(crate) thread: Option<String>,
+    pub(crate) redactions: Option<&'a RawValue>,
+    pub(crate) truncated: Option<&'a RawValue>,
     pub(crate) is_error: Option<bool>,
-    pub(crate) refused: Option<IgnoredAny>,
-    #[serde(borrow)]
+    pub(crate) refused: Option<&'a RawValue>,
     pub(crate) exit_code: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) cwd: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) cached: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) input: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) content: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) result: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(crate) raw: Option<&'a RawValue>,
 }
 
 impl<'a> ToolBody<'a> {
-    /// Parses the body of a tool event; `None` if it is not valid JSON of that shape.
+    /// Parses the body of a tool event; `None` if it is not a JSON object.
     pub(crate) fn parse(body: &'a [u8]) -> Option<Self> {
-        serde_json::from_slice(body).ok()
+        let members = parse_object(str::from_utf8(body).ok()?)?;
+        let raw = |name| members.get(name).copied().filter(|value| value.get() != "null");
+        let text = |names: &[&str]| read_first(&members, names, parse_string);
+        let flag = |name| serde_json::from_str(raw(name)?.get()).ok();
+        Some(Self {
+            call_id: text(&["call_id"]),
+            id: text(&IDS),
+            name: text(&["name"]),
+            server: text(&["server", "mcp_server_name"]),
+            read_only: flag("read_only"),
+            thread: raw("session_thread_id").and_then(read_thread),
+            redactions: raw("redactions"),
+            truncated: raw("truncated"),
+            is_error: flag("is_error"),
+            refused: raw("refused"),
+            exit_code: raw("exit_code"),
+            cwd: raw("cwd"),
+            cached: raw("cached"),
+            input: raw("input"),
+            content: raw("content"),
+            result: raw("result"),
+            raw: raw("raw"),
+        })
     }
 
     /// Returns the id of the call to which a result belongs.
     pub(crate) fn id(&self) -> Option<&str> {
-        let ids =
-            [&self.call_id, &self.tool_use_id, &self.mcp_tool_use_id, &self.custom_tool_use_id];
-        ids.into_iter().find_map(Option::as_deref)
+        self.id.as_deref()
+    }
+
+    /// Parses the input of a call; `None` if its tree is too large.
+    pub(crate) fn input_tree(&self) -> Option<Value> {
+        let Some(input) = self.input else { return Some(Value::Null) };
+        serde_json::from_str(json::check(input.get())?).ok()
     }
 
     /// Returns the directory in which a call was made.

@@ -97,8 +97,22 @@ pub(crate) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// Parses the members of an input; empty if it is not an object.
 pub(crate) fn parse_members(input: Option<&RawValue>) -> Members<'_> {
-    let text = input.and_then(|input| json::check_levels(input.get(), 1));
-    text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+    input.and_then(|input| parse_object(input.get())).unwrap_or_default()
+}
+
+/// Parses the members of an object.
+pub(crate) fn parse_object(text: &str) -> Option<Members<'_>> {
+    serde_json::from_str(json::check_levels(text, 1)?).ok()
+}
+
+/// Returns the first of some members that can be read. Programs give one thing several names, at
+/// times two at once, and `null` or another type in one of them.
+pub(crate) fn read_first<'a, T>(
+    members: &Members<'a>,
+    names: &[&str],
+    read: impl Fn(&'a RawValue) -> Option<T>,
+) -> Option<T> {
+    names.iter().find_map(|name| read(members.get(*name)?))
 }
 
 /// Splits a name such as `mcp__server__tool` or `server__tool` into server and tool, unless the

@@ -40,7 +40,7 @@ pub struct RowsQuery {
     /// and errors
     #[schemars(length(max = 4096))]
     pub kinds: Option<String>,
-    /// Thread of a subagent
+    /// Thread of a subagent: its name, or its id
     #[schemars(length(max = 512))]
     pub thread: Option<String>,
     /// Text that the events contain, whatever its case

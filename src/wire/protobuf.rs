@@ -75,11 +75,15 @@ fn parse_event(sent: pb::NewEvent, origin: Origin) -> ServiceResult<NewEvent> {
     }
     let body = if sent.body.is_empty() { Bytes::from_static(b"{}") } else { sent.body };
     json::check_body(json::check_utf8(&body)?)?;
+    let created_at = sent.created_at_micros.map(Timestamp);
+    if created_at.is_some_and(|at| at.in_range().is_none()) {
+        return Err(ServiceError::invalid("created_at_micros", Timestamp::EXPECTED));
+    }
     Ok(NewEvent {
         id: id.map_err(|error| invalid("id", error))?,
         kind,
         origin,
-        created_at: sent.created_at_micros.map(Timestamp),
+        created_at,
         position: sent.position.map(Position),
         body,
     })

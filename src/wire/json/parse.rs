@@ -212,7 +212,7 @@ impl ReservedMembers {
                 let Some(text) = parse_text("created_at", value)? else { return Ok(()) };
                 match Timestamp::parse(&text) {
                     Some(time) => self.created_at = Some(time),
-                    None => return field_error("created_at", "an RFC 3339 time is expected"),
+                    None => return field_error("created_at", Timestamp::EXPECTED),
                 }
             }
             b"position" if value == "null" => {}

@@ -1,9 +1,7 @@
 //! Writer of events as JSON text: the reserved members first, then the stored text unchanged. It
 //! must not parse a body.
 
-use std::io::Write as _;
-
-use crate::event::{Event, EventRef, Timestamp};
+use crate::event::{Event, EventRef};
 
 /// Writes an event as wire text.
 pub fn write_event(out: &mut Vec<u8>, event: EventRef<'_>) {
@@ -53,10 +51,10 @@ fn write_head(out: &mut Vec<u8>, event: EventRef<'_>) {
     out.extend_from_slice(br#"","position":"#);
     write_number(out, event.position.0);
     out.extend_from_slice(br#","processed_at":""#);
-    write_time(out, event.processed_at);
+    out.extend_from_slice(&event.processed_at.to_rfc3339());
     if let Some(created_at) = event.created_at {
         out.extend_from_slice(br#"","created_at":""#);
-        write_time(out, created_at);
+        out.extend_from_slice(&created_at.to_rfc3339());
     }
     out.extend_from_slice(br#"","origin":""#);
     out.extend_from_slice(event.origin.as_str().as_bytes());
@@ -75,13 +73,6 @@ pub(in crate::wire) fn write_number(out: &mut Vec<u8>, number: u64) {
         }
     }
     out.get_mut(start..).unwrap_or_default().reverse();
-}
-
-fn write_time(out: &mut Vec<u8>, time: Timestamp) {
-    match time.to_rfc3339() {
-        Some(text) => out.extend_from_slice(&text),
-        None => drop(write!(out, "{time}")),
-    }
 }
 
 /// Writes a JSON string. Most ids have nothing to escape.

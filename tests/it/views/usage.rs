@@ -1,6 +1,7 @@
 //! Tokens of one session and of many, and the subagents that used some of them.
 
 use serde_json::{Value, json};
+use sessionlog::event::Timestamp;
 
 use crate::{
     http::house::{House, over_every_engine},
@@ -75,6 +76,125 @@ async fn requests_of_forks_and_subagents_count_once_by_each_key() {
         assert_eq!((&own["requests"], &own["tokens"]), (&json!(4), &json!(6)), "{own}");
         let refused = house.get("/v1/usage?by=hour").await;
         assert_eq!(refused.status, 422, "{}", refused.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_beyond_the_longest_list_are_counted_on_their_day_or_missed() {
+    over_every_engine(async |house| {
+        let of = |model: usize, day: u32| report(&format!("m{model}"), day, 1, &json!({}));
+        let append = async |events: &[Value]| {
+            for some in events.chunks(1_000) {
+                let reply = house.post("/v1/sessions/s/events", &json!({ "events": some })).await;
+                assert_eq!(reply.status, 200, "{}", reply.text);
+            }
+        };
+        emit(house, "s", "/w", json!([of(0, 10)])).await;
+        let models = (1..1_100).map(|model| of(model, if model < 1_090 { 10 } else { 12 }));
+        append(&models.collect::<Vec<_>>()).await;
+        for (query, expected) in [
+            ("", 1_100),
+            ("since=2990-01-01T00:00:00Z", 0),
+            ("until=2025-11-09T00:00:00Z", 0),
+            ("since=2025-11-12T00:00:00Z", 10),
+            ("until=2025-11-11T00:00:00Z", 1_090),
+            ("since=2025-11-10T00:00:00Z&until=2025-11-10T00:00:00Z", 1_090),
+        ] {
+            let usage = house.get(&format!("/v1/usage?{query}")).await.json();
+            let found = (&usage["total"]["requests"], &usage["complete"]);
+            assert_eq!(found, (&json!(expected), &json!(true)), "{query}");
+        }
+        let day = |n: i64| Timestamp(86_400_000_000 * n).to_string();
+        let reports = (0..2_000).map(|n| {
+            json!({ "type": "span.model_request_end",
+            "created_at": day(n), "model_usage": { "input_tokens": 1 } })
+        });
+        append(&reports.collect::<Vec<_>>()).await;
+        let usage = async |query: &str| house.get(&format!("/v1/usage{query}")).await.json();
+        let (all, late) = (usage("").await, usage("?since=2990-01-01T00:00:00Z").await);
+        assert_eq!((&all["total"]["requests"], &all["complete"]), (&json!(3_100), &json!(true)));
+        assert_eq!((&late["total"]["requests"], &late["complete"]), (&json!(0), &json!(false)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cost_of_a_fork_is_that_of_its_own_requests() {
+    over_every_engine(async |house| {
+        let of = |cost: f64| report("m", 27, 1, &json!({ "cost_usd": cost }));
+        emit(house, "p", "/w", json!([of(2.0), of(0.2)])).await;
+        let none = report("m", 27, 1, &json!({}));
+        for (id, own) in [("none", none), ("tenth", of(0.1)), ("free", of(0.0))] {
+            let forked = house.post("/v1/sessions/p/fork", &json!({ "at": "end", "id": id })).await;
+            assert_eq!(forked.status, 201, "{}", forked.text);
+            let path = format!("/v1/sessions/{id}/events");
+            assert_eq!(house.post(&path, &json!({ "events": [own] })).await.status, 200);
+        }
+        emit(house, "absurd", "/w", json!([of(1e308), of(1e308), of(-1.0)])).await;
+        let usage = house.get("/v1/usage?by=session").await.json();
+        let cost = |id: &str| {
+            let rows = usage["rows"].as_array().unwrap();
+            rows.iter().find(|row| row["key"] == id).unwrap()["cost_usd"].as_f64()
+        };
+        let costs = ["p", "none", "tenth", "free", "absurd"].map(cost);
+        assert_eq!(costs, [Some(2.2), None, Some(0.1), Some(0.0), None], "{usage}");
+        assert_eq!(usage["total"]["cost_usd"], 2.3, "{usage}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_has_one_name_in_every_view_and_no_other_thread_has_it() {
+    over_every_engine(async |house| {
+        let ids = [
+            json!("a17f"),
+            json!("t".repeat(150)),
+            json!("é".repeat(150)),
+            json!(format!("{}1", "p".repeat(119))),
+            json!(format!("{}2", "p".repeat(120))),
+            json!(format!("{}3", "p".repeat(120))),
+            json!("x y"),
+            json!("x  y"),
+            json!("x\ty"),
+            json!("x\ny"),
+            json!(" x y"),
+            json!("\u{1b}[31mx y"),
+            json!("  "),
+            json!(7),
+            json!({ "a": [1, " "] }),
+        ];
+        let events = ids.iter().enumerate().flat_map(|(index, id)| {
+            let call = json!({ "type": "agent.tool_use", "call_id": format!("c{index}"),
+                "name": "Read", "input": {}, "session_thread_id": id });
+            let result = json!({ "type": "agent.tool_result", "call_id": format!("c{index}"),
+                "content": "ok", "session_thread_id": id });
+            [call, result, report("m", 27, 10, &json!({ "session_thread_id": id }))]
+        });
+        emit(house, "s", "/w", events.collect::<Vec<_>>().into()).await;
+        let answer = house.get("/v1/sessions/s/views/threads").await.json();
+        let threads = answer["threads"].as_array().unwrap();
+        let usage = house.get("/v1/sessions/s/views/usage").await.json();
+        let shares = usage["by_thread"].as_array().unwrap();
+        assert_eq!((threads.len(), shares.len()), (ids.len(), ids.len()), "{answer} {usage}");
+        let filtered = async |thread: &str| {
+            let encoded: String = thread.bytes().map(|byte| format!("%{byte:02x}")).collect();
+            let path = format!("/v1/sessions/s/views/rows?thread={encoded}");
+            house.get(&path).await.json()["rows"].as_array().unwrap().clone()
+        };
+        for ((id, thread), share) in ids.iter().zip(threads).zip(shares) {
+            let name = thread["thread"].as_str().unwrap();
+            assert_eq!((&thread["calls"], &thread["tokens"]), (&json!(1), &json!(11)), "{thread}");
+            assert_eq!(share["key"], name, "{id}");
+            assert!(name.chars().count() <= 120 && !name.contains(char::is_control), "{name:?}");
+            let of_name = filtered(name).await;
+            assert_eq!((of_name.len(), &of_name[0]["thread"]), (3, &json!(name)), "{id}");
+            let of_id = filtered(id.as_str().unwrap_or(&id.to_string())).await;
+            assert_eq!(of_id, of_name, "{id}");
+        }
+        for (index, name) in [(0, "a17f"), (6, "x y"), (13, "7")] {
+            assert_eq!(threads[index]["thread"], name);
+        }
     })
     .await;
 }

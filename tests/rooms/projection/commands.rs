@@ -162,6 +162,11 @@ fn the_exit_code_is_read_from_the_output_of_each_harness() {
         ("Exit code: 0\nWall time: 2 seconds\nOutput:\nexit code 7 is bad", Some(0)),
         (r#"{"output":"boom","metadata":{"exit_code":2,"duration_seconds":0.1}}"#, Some(2)),
         (r#"{"stdout":"","stderr":"boom","exitCode":3}"#, Some(3)),
+        (
+            r#"{"stdout":null,"stderr":"boom","exit_code":null,"returncode":3,"exitCode":3}"#,
+            Some(3),
+        ),
+        (r#"{"stdout":7,"exit_code":"n/a","metadata":{"exit_code":null,"exitCode":2}}"#, Some(2)),
         ("out\n[exit code: 5]", Some(5)),
         ("<returncode>1</returncode>\n<output>x</output>", Some(1)),
         ("Command failed with exit code 127: not found", Some(127)),

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::event;
 use sessionlog::{
     event::{Event, Origin, kinds},
-    projection::{UnrecordedSources, body},
+    projection::{Facts, UnrecordedSources, body, reusable_results::digest},
 };
 
 /// Maximum sources of one result, addresses examined, and pending sources.
@@ -26,6 +26,30 @@ fn found_sources(name: &str, input: Value, result: Value) -> Vec<(String, Option
         (one.source.url.clone(), one.source.title.clone())
     });
     pages.collect()
+}
+
+#[test]
+fn a_call_counts_whatever_names_and_types_its_members_have() {
+    for more in [
+        json!({}),
+        json!({"server": "web"}),
+        json!({"server": "web", "mcp_server_name": "web"}),
+        json!({"server": null, "mcp_server_name": "web"}),
+        json!({"server": "web", "mcp_server_name": 7, "is_error": "no", "read_only": 1}),
+        json!({"input": {"url": "", "uri": "https://a.org/1"}}),
+    ] {
+        let mut call = json!({"name": "get", "call_id": "1", "input": {"url": "https://a.org/1"}});
+        call.as_object_mut().expect("an object").extend(more.as_object().expect("one").clone());
+        let result = json!({"call_id": "1", "content": "see https://b.org/2", "is_error": "no"});
+        let mut facts = Facts::default();
+        facts.fold(&event(0, "agent.mcp_tool_use", call.to_string()));
+        facts.fold(&event(1, "agent.mcp_tool_result", result.to_string()));
+        assert_eq!(facts.findable.pending_sources().count(), 2, "{more}");
+        let input = &call["input"];
+        let server = more["server"].as_str().or(more["mcp_server_name"].as_str());
+        assert!(facts.remembered.find(digest(server, "get", input)).is_some(), "{more}");
+        assert_eq!(facts.outcomes.latest().count(), 1, "{more}");
+    }
 }
 
 #[test]

@@ -68,8 +68,8 @@ fn tasks_are_updated_by_their_ids() {
     fold_call(&mut facts, "TaskCreate", &task("c"), "done");
     assert_eq!(plan_lines(&facts), "a:pending b:pending c:pending now ");
     let mut update = |json: &str| fold_call(&mut facts, "TaskUpdate", json, "done");
-    update(r#"{"taskId":"4","status":"completed"}"#);
-    update(r#"{"taskId":"5","status":"in_progress","subject":"B"}"#);
+    update(r#"{"id":"4","taskId":"4","status":"completed"}"#);
+    update(r#"{"taskId":null,"task_id":5,"status":"in_progress","subject":"B"}"#);
     update(r#"{"taskId":"6","status":"deleted"}"#);
     update(r#"{"taskId":"99","status":"completed"}"#);
     assert_eq!(plan_lines(&facts), "a:completed B:in_progress now B");

@@ -3,7 +3,7 @@
 use crate::event;
 use indexmap::IndexMap;
 use sessionlog::{
-    event::{Event, Position, Timestamp, kinds},
+    event::{Cost, Event, Position, Timestamp, kinds},
     projection::{
         ContextLevel, Facts, ReportedUsage,
         usage::{UsageRow, add_shares},
@@ -52,6 +52,56 @@ fn a_usage_report_is_parsed_with_the_field_names_of_each_api() {
     ] {
         let usage = fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, body)]);
         assert_eq!(usage.latest.map(|report| report.tokens), tokens, "{body}");
+    }
+}
+
+#[test]
+fn a_usage_report_counts_whatever_names_and_types_its_members_have() {
+    let counts = r#""prompt_tokens":100,"completion_tokens":20,"total_tokens":120,
+        "prompt_tokens_details":{"cached_tokens":10}"#;
+    for (body, expected) in [
+        (format!(r#"{{"model_usage":{{{counts}}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"model_usage":{{{counts},"input_tokens_details":null}}}}"#), (100, 10, 20)),
+        (
+            format!(r#"{{"usage":{{{counts},"input_tokens_details":{{"cached_tokens":10}}}}}}"#),
+            (100, 10, 20),
+        ),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":{{{counts}}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":null}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts}}},"model_usage":{{}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts},"input_tokens":0,"output_tokens":0}}}}"#), (100, 10, 20)),
+        (format!(r#"{{"usage":{{{counts},"input_tokens":"many"}}}}"#), (100, 10, 20)),
+        (r#"{"usage":{"input_tokens":100.0,"output_tokens":2e1}}"#.to_owned(), (100, 0, 20)),
+        (r#"{"usage":{"input_tokens":-1,"output_tokens":20}}"#.to_owned(), (0, 0, 20)),
+        (r#"{"usage":{"input_tokens":1.5,"output_tokens":20}}"#.to_owned(), (0, 0, 20)),
+        (
+            r#"{"usage":{"input_tokens":18446744073709551615,"output_tokens":20}}"#.to_owned(),
+            (0, 0, 20),
+        ),
+    ] {
+        let totals = fold_events(&[(kinds::SPAN_MODEL_REQUEST_END, &body)]).totals;
+        let found = (totals.input_tokens, totals.cached_tokens, totals.output_tokens);
+        assert_eq!((totals.requests, found), (1, expected), "{body}");
+    }
+}
+
+#[test]
+fn costs_that_are_none_are_not_counted_and_the_others_add_up_exactly() {
+    for (costs, expected) in [
+        (vec!["1e308", "1e308", "1000000.1", "-1", "\"2\"", "null"], None),
+        (vec!["1e308", "0.25", "-1"], Some(0.25)),
+        (vec!["0.1", "0.2", "0.3"], Some(0.6)),
+        (vec!["0"; 3], Some(0.0)),
+        (vec!["0.1"; 1_000], Some(100.0)),
+        (vec!["1000000"; 30_000], Some(18_446_744_073.709_55)),
+    ] {
+        let body = |cost: &&str| format!(r#"{{"usage":{{}},"cost_usd":{cost}}}"#);
+        let bodies: Vec<String> = costs.iter().map(body).collect();
+        let events: Vec<_> =
+            bodies.iter().map(|body| (kinds::SPAN_MODEL_REQUEST_END, body.as_str())).collect();
+        let totals = fold_events(&events).totals;
+        assert_eq!(totals.cost_usd.map(Cost::usd), expected, "{:?}", costs.first());
+        assert_eq!(totals.requests, costs.len() as u64);
     }
 }
 
@@ -118,7 +168,25 @@ fn requests_are_counted_by_model_thread_and_day_and_a_subagent_fills_no_context(
         usage.latest.map(|latest| (latest.position, latest.tokens)),
         Some((Position(2), 14))
     );
-    assert_eq!(usage.totals.cost_usd, Some(0.75));
+    assert_eq!(usage.totals.cost_usd.map(Cost::usd), Some(0.75));
+}
+
+#[test]
+fn the_rows_of_a_session_with_very_many_days_and_models_are_bounded() {
+    let mut facts = Facts::default();
+    for n in 0_u64..4_000 {
+        let body = format!(r#"{{"model":"m{n}","usage":{{"input_tokens":1}}}}"#);
+        let day = Timestamp(86_400_000_000 * (n / 2).cast_signed());
+        let event = event(n, kinds::SPAN_MODEL_REQUEST_END, body);
+        facts.fold(&Event { created_at: None, processed_at: day, ..event });
+    }
+    let rows = &facts.usage.rows;
+    assert_eq!(rows.len(), 1_024 + 400);
+    assert_eq!(rows.iter().map(|row| row.totals.requests).sum::<u64>(), 4_000);
+    let without_day: Vec<_> = rows.iter().filter(|row| row.day == "other").collect();
+    let [other] = without_day[..] else { panic!("{} rows", without_day.len()) };
+    // 1 023 requests have rows of their own, and those of 400 days a row for each day.
+    assert_eq!(other.totals.requests, 4_000 - 1_023 - 800 + 1);
 }
 
 #[test]

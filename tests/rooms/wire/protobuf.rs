@@ -35,6 +35,11 @@ fn a_protobuf_event_is_checked_like_json() {
         assert_eq!(refused(sent(body)), (Code::InvalidRequest, field.to_owned()), "{body}");
     }
     assert_eq!(refused(sent("{")).0, Code::InvalidJson);
+    for micros in [i64::MIN, i64::MAX] {
+        let beyond = pb::NewEvent { created_at_micros: Some(micros), ..sent("{}") };
+        let field = "events[1].created_at_micros".to_owned();
+        assert_eq!(refused(beyond), (Code::InvalidRequest, field));
+    }
     let untyped = pb::NewEvent { r#type: String::new(), ..sent("{}") };
     assert_eq!(refused(untyped), (Code::InvalidRequest, "events[1].type".to_owned()));
 }
