@@ -538,7 +538,7 @@ pub(super) fn format_sessions<'a>(earlier: impl Iterator<Item = (usize, &'a str)
 /// Returns the first line of a brief: session, workspace, git branch and time.
 #[must_use]
 pub(super) fn format_heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
-    let (events, last) = (facts.next_position().0, facts.times.map(|(_, last)| last));
+    let (events, last) = (facts.next_position().0, facts.times.range().map(|(_, last)| last));
     let workspace = workspace.or(facts.workspace());
     let workspace = workspace.map(|name| format!(", {}", one_line(name, WORKSPACE_CHARS_MAX)));
     let last = last.map(|at| format!(", last worked on {}", format_minute(at)));

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    ReportedRequest, SessionFold, body, extract_typed_text, parse_withdrawn, read_compaction,
+    EventTimes, ReportedRequest, SessionFold, body, extract_typed_text, parse_withdrawn,
+    read_compaction,
 };
 use crate::{
     api::rows::{RowKind, StripBucket, StripMark, StripMarkKind},
@@ -81,6 +82,7 @@ pub struct Strip {
     /// True if a mark was dropped because of the bound.
     has_dropped_marks: bool,
     calls: OpenCalls,
+    times: EventTimes,
 }
 
 impl SessionFold for Strip {
@@ -95,6 +97,7 @@ impl SessionFold for Strip {
             gaps: VecDeque::new(),
             has_dropped_marks: false,
             calls: OpenCalls::within_reach(workspace, None, PAIR_REACH),
+            times: EventTimes::default(),
         }
     }
 
@@ -117,7 +120,7 @@ impl SessionFold for Strip {
         let is_agent = matches!(kind, RowKind::Agent | RowKind::Thinking);
         let (is_user, is_call) = (kind == RowKind::User, kind == RowKind::Call);
         let own = Cell {
-            at: Some(event.happened_at()),
+            at: Some(self.times.fold(event)),
             user: count(is_user),
             agent: count(is_agent),
             calls: count(is_call),

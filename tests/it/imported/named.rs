@@ -66,6 +66,42 @@ fn an_imported_session_has_the_times_of_its_events() {
 }
 
 #[test]
+fn a_line_without_a_time_has_that_of_the_line_before_it_or_else_of_the_next() {
+    let talk = Transcript::default();
+    talk.raw(&json!({ "type": "permission-mode", "permissionMode": "plan", "sessionId": SESSION }));
+    let root = talk.user("Draw the weir");
+    talk.says("m1", "Drawn.");
+    talk.raw(&json!({ "type": "ai-title", "aiTitle": "The weir", "sessionId": SESSION }));
+    talk.user("Paint it red");
+    talk.back_to(Some(&root));
+    talk.user("Paint it green");
+    talk.raw(&json!({ "type": "last-prompt", "lastPrompt": "Paint", "sessionId": SESSION }));
+    let place = Place::new();
+    let seconds = || {
+        let second = |event: &Value| {
+            let at = event["created_at"].as_str().unwrap_or_else(|| panic!("{event}"));
+            assert!(at.starts_with("2026-09-14T08:00:"), "{event}");
+            at.get(17..19).unwrap().to_owned()
+        };
+        place.events(SESSION).iter().map(second).collect::<Vec<_>>().join(" ")
+    };
+    // A file may end without a newline, which is stored as an event, too.
+    let begun = talk.text().trim_end().to_owned();
+    import(&place, &begun);
+    assert_eq!(seconds(), "01 01 02 02 03 04 04 04 04");
+    let brief = place.run(&["view", SESSION]).ok();
+    assert!(brief.contains("last worked on 2026-09-14 08:00 UTC"), "{brief}");
+    assert_eq!(import(&place, &begun).1["added"], 0);
+    talk.says("m2", "Green.");
+    talk.raw(&json!({ "type": "summary", "summary": "Done", "leafUuid": "elsewhere" }));
+    assert_eq!(import(&place, &talk.text()).1["added"], 2);
+    assert_eq!(import(&place, &talk.text()).1["added"], 0);
+    assert_eq!(seconds(), "01 01 02 02 03 04 04 04 04 05 05");
+    let back = place.run(&["export", SESSION, "--format", "claude-code"]).ok();
+    assert_eq!(back, talk.text());
+}
+
+#[test]
 fn usage_of_a_model_request_is_counted_once_from_its_last_line() {
     let talk = Transcript::default();
     let answer = |message: &str, out: u32, more: Value| {
@@ -126,5 +162,45 @@ fn the_report_of_a_subagent_is_given_without_the_frame_of_its_program() {
     let found = place.run(&["search", "find floats", "--json"]).ok();
     for (text, which) in [(given, "continuation"), (found, "search")] {
         assert!(!text.contains("tool_uses: 1<"), "{which}: {text}");
+    }
+}
+
+#[test]
+fn a_request_that_a_resumed_session_repeats_is_counted_once() {
+    const RESUMED: &str = "5b1d7c0e-93aa-4f21-8d64-0c2e7f9a6b14";
+    const AGAIN: &str = "5b1d7c0e-93aa-4f21-8d64-0c2e7f9a6b15";
+    let talk = Transcript::default();
+    talk.user("Draw the weir");
+    let asks = |id: &str| {
+        let message = json!({ "id": id, "role": "assistant", "content": "Drawn.",
+            "usage": { "input_tokens": 1_000, "output_tokens": 5 } });
+        talk.add(json!({ "type": "assistant", "message": message }));
+        talk.text()
+    };
+    let first = asks("m1");
+    let second = asks("m2").replace(SESSION, RESUMED);
+    let third = asks("m3").replace(SESSION, AGAIN);
+    // In one run, in runs of their own, and the copy first.
+    for order in [vec![vec![0, 1, 2]], vec![vec![0], vec![1], vec![2]], vec![vec![2], vec![0, 1]]] {
+        let place = Place::new();
+        let files = [(SESSION, &first), (RESUMED, &second), (AGAIN, &third)]
+            .map(|(id, text)| place.write(&format!("{id}.jsonl"), text));
+        let names = files.each_ref().map(|file| file.to_str().unwrap());
+        for run in &order {
+            let run: Vec<&str> = run.iter().map(|at| names[*at]).collect();
+            place.run(&[&["import"], &*run].concat()).ok();
+        }
+        let used = place.run(&["usage", "--all", "--json"]).json();
+        assert_eq!(
+            (&used["requests"], &used["input_tokens"]),
+            (&json!(3), &json!(3_000)),
+            "{used}"
+        );
+        let again = place.run(&[&["import", "--json"], &names[..]].concat()).ok();
+        let added =
+            json_lines(&again).iter().map(|one| one["added"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(added, 0, "{again}");
+        let back = place.run(&["export", AGAIN, "--format", "claude-code"]).ok();
+        assert_eq!(back, third, "{order:?}");
     }
 }
