@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     api::sessions::{CreateSession, UpdateSession},
-    client::{BatchParts, Client, ClientError, RefusalCause, SessionWriter, WrittenBatch},
+    client::{
+        BatchParts, CLIENT_KEY, Client, ClientError, RefusalCause, SessionWriter, WrittenBatch,
+    },
     event::{Range, SessionId, Timestamp, limits, push_bounded},
     verbs::{NoQuery, SessionPath, sessions},
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
@@ -432,6 +434,10 @@ impl<'a> ImportDelivery<'a> {
                     let written = Timestamp::parse(&found.updated_at);
                     // A subagent's file that was imported alone gave its session no title.
                     self.may_name |= found.title.is_none();
+                    let client = self.metadata.get_key_value(CLIENT_KEY);
+                    let client = client.filter(|_| !found.metadata.contains_key(CLIENT_KEY));
+                    let client = client.map(|(key, program)| (key.clone(), program.clone()));
+                    self.import_metadata.extend(client);
                     ExistingSession::Present { metadata: found.metadata, tail: found.tail, written }
                 }
             });

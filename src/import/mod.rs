@@ -37,7 +37,7 @@ pub use draft::{EventDraft, IdSource};
 pub use interleave::SubagentFile;
 pub use lines::{BadLine, CappedList, LINE_BYTES_MAX, LinePlace};
 pub use members::JsonMembers;
-pub use openai::{ChatFormat, ConversationIds, to_chat, to_messages};
+pub use openai::{ChatFormat, ConversationIds, SHAPE_KEY, to_chat, to_messages};
 pub use transcript::{Transcript, TranscriptLines, TranscriptProgram};
 
 use crate::{

@@ -102,6 +102,31 @@ fn a_line_without_a_time_has_that_of_the_line_before_it_or_else_of_the_next() {
 }
 
 #[test]
+fn an_imported_transcript_is_listed_with_its_program_as_the_client() {
+    let place = Place::new();
+    let talk = Transcript::default();
+    talk.user("Draw the weir");
+    import(&place, &talk.text());
+    let rollout = json!({ "timestamp": "2026-09-14T08:00:00Z", "type": "session_meta",
+        "payload": { "id": "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f71", "cwd": "/home/ada/mill" } });
+    let file = place.write("rollout.jsonl", &format!("{rollout}\n"));
+    place.run(&["import", file.to_str().unwrap()]).ok();
+    let listed = |client: &str| place.run(&["sessions", "--all", "--client", client]).ok();
+    for (client, session) in [("claude-code", SESSION), ("codex", "0199f2a4")] {
+        let listed = listed(client);
+        assert!(listed.lines().count() == 1 && listed.starts_with(session), "{client}: {listed}");
+        assert!(listed.contains(&format!("\t{client}\t")), "{listed}");
+    }
+    let written = place.run(&["export", SESSION, "--format", "md"]).ok();
+    assert!(written.contains("- client: claude-code"), "{written}");
+    // A session that an earlier version imported gets it from the next import.
+    place.run(&["tag", SESSION, "client="]).ok();
+    assert_eq!(listed("claude-code"), "");
+    import(&place, &talk.text());
+    assert!(listed("claude-code").starts_with(SESSION));
+}
+
+#[test]
 fn usage_of_a_model_request_is_counted_once_from_its_last_line() {
     let talk = Transcript::default();
     let answer = |message: &str, out: u32, more: Value| {
