@@ -29,6 +29,8 @@ pub(super) struct CodexState {
     /// The directory of the session, and true if a call has recorded it.
     directory: Option<String>,
     is_recorded: bool,
+    /// Name of the model, from the context of the latest turn.
+    pub(super) model: Option<String>,
     /// Number of the current line, lines of the prompts in the conversation with a hash of the text
     /// of each, and first and last line of each withdrawn run.
     number: u64,
@@ -40,9 +42,18 @@ pub(super) struct CodexState {
 }
 
 impl CodexState {
+    /// Creates the state of a rollout whose latest turn has the model.
+    pub(super) fn with_model(model: Option<String>) -> Self {
+        Self { model, ..Self::default() }
+    }
+
     /// Returns the events of a line; empty for a line without conversation, call or result.
     pub(super) fn bodies(&mut self, line: &JsonMembers) -> Bodies {
         let kind = line.text("type").unwrap_or_default();
+        if kind == "turn_context" {
+            let model = payload(line).and_then(|context| context.text("model"));
+            self.model = model.or(self.model.take());
+        }
         let directory = directory(line);
         if directory.is_some() && directory != self.directory {
             (self.directory, self.is_recorded) = (directory, false);

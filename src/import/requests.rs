@@ -37,9 +37,9 @@ pub(super) fn thread_of(line: &JsonMembers) -> Option<String> {
     is_aside.then(|| line.text("agentId").unwrap_or_else(|| "sidechain".to_owned()))
 }
 
-/// Returns the usage report in a line of Codex. It has no id, so the running total identifies the
-/// request.
-pub(super) fn codex_report(line: &JsonMembers) -> Option<UsageReport> {
+/// Returns the usage report in a line of Codex, which does not have the model. It has no id, so the
+/// running total identifies the request.
+pub(super) fn codex_report(line: &JsonMembers, model: Option<&str>) -> Option<UsageReport> {
     const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
     let inner = |of: &JsonMembers, name: &str| JsonMembers::read(of.non_null(name)?.get()).ok();
     let payload = inner(line, "payload")?;
@@ -56,7 +56,12 @@ pub(super) fn codex_report(line: &JsonMembers) -> Option<UsageReport> {
             cached.get()
         ));
     }
-    Some((total.get().to_owned(), vec![("model_usage", usage)]))
+    let mut members = vec![("model_usage", usage)];
+    members.extend(model.map(|model| ("model", quote(model))));
+    let window = counts_object(&info, &["model_context_window"]);
+    let window = window.and(info.raw("model_context_window"));
+    members.extend(window.map(|window| ("context_window", window.get().to_owned())));
+    Some((total.get().to_owned(), members))
 }
 
 /// Returns an object of the named members that are counts; `None` if there are none.

@@ -234,7 +234,9 @@ impl Transcript {
         is_own: bool,
     ) -> Vec<EventDraft> {
         let own = line.filter(|_| is_own);
-        let report = own.and_then(|line| usage_report(self.program, line, self.thread_of(line)));
+        let report = own.and_then(|line| {
+            usage_report(self.program, line, self.thread_of(line), self.codex.model.as_deref())
+        });
         if let Some(report) = report {
             self.requests.retain(|one| one.id != report.id);
             self.requests.push_back(named_by_content(report));
@@ -451,15 +453,17 @@ fn named_by_content(draft: EventDraft) -> EventDraft {
     EventDraft { named: IdSource::Content, ..draft }
 }
 
-/// Returns the event of the usage report in a line, with an id derived from the request's.
+/// Returns the event of the usage report in a line, with an id derived from the request's. `model` is
+/// that of the turn, for a program whose reports do not name it.
 pub(super) fn usage_report(
     program: TranscriptProgram,
     line: &JsonMembers,
     thread: Option<String>,
+    model: Option<&str>,
 ) -> Option<EventDraft> {
     let (request, members) = match program {
         TranscriptProgram::ClaudeCode => requests::claude_report(line)?,
-        TranscriptProgram::Codex => requests::codex_report(line)?,
+        TranscriptProgram::Codex => requests::codex_report(line, model)?,
     };
     let mut whole = line_head(line, thread);
     whole.add("recorded_from", "\"transcript\"");

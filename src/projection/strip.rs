@@ -83,6 +83,7 @@ pub struct Strip {
     has_dropped_marks: bool,
     calls: OpenCalls,
     times: EventTimes,
+    window: Option<u64>,
 }
 
 impl SessionFold for Strip {
@@ -98,6 +99,7 @@ impl SessionFold for Strip {
             has_dropped_marks: false,
             calls: OpenCalls::within_reach(workspace, None, PAIR_REACH),
             times: EventTimes::default(),
+            window: None,
         }
     }
 
@@ -115,6 +117,7 @@ impl SessionFold for Strip {
             _ => event.kind.as_str() == kinds::SESSION_ERROR,
         };
         let report = ReportedRequest::from_event(event);
+        self.window = report.as_ref().and_then(ReportedRequest::own_window).or(self.window);
         let kind = row_kind(event);
         let count = |counts: bool| u32::from(counts);
         let is_agent = matches!(kind, RowKind::Agent | RowKind::Thinking);
@@ -157,6 +160,12 @@ impl Strip {
     #[must_use]
     pub fn width(&self) -> u64 {
         self.width
+    }
+
+    /// Returns the size of the model's context that the harness reported last.
+    #[must_use]
+    pub fn window(&self) -> Option<u64> {
+        self.window
     }
 
     /// Returns the marks by position, gaps included, and false if some are not kept.

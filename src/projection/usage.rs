@@ -80,6 +80,8 @@ pub struct ReportedRequest {
     pub tokens: u64,
     /// Its own row.
     pub row: UsageRow,
+    /// Size of the model's context in tokens, if the harness knows it.
+    pub window: Option<u64>,
 }
 
 impl ReportedRequest {
@@ -113,7 +115,13 @@ impl ReportedRequest {
         let day = day_of(event.happened_at());
         let (model, thread) = (name(report.model), name(report.session_thread_id));
         let tokens = counts.total_tokens.unwrap_or_else(|| input.saturating_add(output));
-        Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
+        let window = report.context_window;
+        Some(Self { tokens, row: UsageRow { day, model, thread, totals }, window })
+    }
+
+    /// Returns the reported size of the context of the session's own thread.
+    pub(super) fn own_window(&self) -> Option<u64> {
+        self.window.filter(|_| self.row.thread.is_none())
     }
 }
 
@@ -126,6 +134,8 @@ pub struct ReportedUsage {
     pub rows: Vec<UsageRow>,
     /// Latest report of the session's own thread.
     pub latest: Option<RequestTokens>,
+    /// Size of the model's context in tokens, as reported last for the session's own thread.
+    pub window: Option<u64>,
     /// Level recorded last, and its position.
     pub recorded: Option<(ContextLevel, Position)>,
     /// Lowest number of tokens reported since then.
@@ -140,6 +150,7 @@ struct ReportBody {
     model: Option<Value>,
     session_thread_id: Option<Value>,
     cost_usd: Option<Value>,
+    context_window: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -171,7 +182,9 @@ impl ReportedUsage {
     }
 
     fn fold_report(&mut self, event: &Event) -> Option<()> {
-        let ReportedRequest { tokens, row } = ReportedRequest::from_event(event)?;
+        let report = ReportedRequest::from_event(event)?;
+        self.window = report.own_window().or(self.window);
+        let ReportedRequest { tokens, row, .. } = report;
         let is_aside = row.thread.is_some();
         add(&mut self.totals, &row.totals);
         self.add_row(row);
