@@ -1,10 +1,18 @@
 //! Token usage of model requests, as reported by lines of transcripts. Several lines repeat the
 //! report of one request; the caller uses the last one. It must not sum reports.
 
-use super::members::{JsonMembers, ObjectWriter, is_true, quote};
+use std::collections::HashMap;
+
+use super::{
+    members::{JsonMembers, ObjectWriter, is_true, quote},
+    route::short_id,
+};
 
 /// Model name in messages that the program, not a model, wrote.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
+
+/// Characters of the first line's `uuid` in the id of a chain.
+const CHAIN_CHARS: usize = 8;
 
 /// Id of a request, and the members of its usage report.
 pub(super) type UsageReport = (String, Vec<(&'static str, String)>);
@@ -35,6 +43,29 @@ pub(super) fn claude_report(line: &JsonMembers) -> Option<UsageReport> {
 pub(super) fn thread_of(line: &JsonMembers) -> Option<String> {
     let is_aside = is_true(line, "isSidechain");
     is_aside.then(|| line.text("agentId").unwrap_or_else(|| "sidechain".to_owned()))
+}
+
+/// Chains of lines without the id of a subagent, each of one subagent, by hashes of their `uuid`s:
+/// Claude Code 1 writes no ids. A chain begins with a line without a parent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sidechains(HashMap<u64, String>);
+
+impl Sidechains {
+    /// Returns the id of the subagent that wrote the next line: that of the line, or one made from
+    /// the first line of its chain.
+    pub(super) fn thread_of(&mut self, line: &JsonMembers) -> Option<String> {
+        let named = thread_of(line)?;
+        let Some(uuid) = line.text("uuid").filter(|_| line.raw("agentId").is_none()) else {
+            return Some(named);
+        };
+        let parent = line.text("parentUuid");
+        let chain = match &parent {
+            Some(parent) => self.0.get(&short_id(parent)).cloned().unwrap_or(named),
+            None => format!("{named}-{}", uuid.chars().take(CHAIN_CHARS).collect::<String>()),
+        };
+        self.0.insert(short_id(&uuid), chain.clone());
+        Some(chain)
+    }
 }
 
 /// Returns the usage report in a line of Codex, which does not have the model. It has no id, so the

@@ -11,7 +11,7 @@ use super::{
     draft::{ASIDE, EventDraft, IdSource, RecordName, new_draft, rewound_event, time_head},
     fitting,
     members::{JsonMembers, ObjectWriter, canonical_text, merge, quote},
-    requests,
+    requests::{self, Sidechains},
     route::LineTree,
 };
 use crate::event::{Timestamp, kinds, push_bounded};
@@ -82,6 +82,9 @@ pub struct Transcript {
     subagent: Option<String>,
     pub(super) claude: ClaudeState,
     codex: CodexState,
+    sidechains: Sidechains,
+    /// Id of the subagent that wrote the current line; `None` for the session's agent.
+    thread: Option<String>,
     /// Number of occurrences of each line, by its short hash.
     seen: HashMap<[u8; 12], u32>,
     /// The time of the latest line that has one: a line without a time has this one.
@@ -126,6 +129,8 @@ impl Transcript {
             subagent: None,
             claude: ClaudeState::default(),
             codex: CodexState::default(),
+            sidechains: Sidechains::default(),
+            thread: None,
             seen: HashMap::new(),
             at: None,
             recent: VecDeque::new(),
@@ -145,11 +150,6 @@ impl Transcript {
     /// Returns the format of its lines.
     fn format(&self) -> &'static str {
         if self.subagent.is_some() { SUBAGENT_FORMAT } else { self.program.as_str() }
-    }
-
-    /// Returns the id of the subagent that wrote a line; `None` for the session's agent.
-    fn thread_of(&self, line: &JsonMembers) -> Option<String> {
-        self.subagent.clone().or_else(|| requests::thread_of(line))
     }
 
     /// Returns the program that wrote the transcript.
@@ -235,7 +235,7 @@ impl Transcript {
     ) -> Vec<EventDraft> {
         let own = line.filter(|_| is_own);
         let report = own.and_then(|line| {
-            usage_report(self.program, line, self.thread_of(line), self.codex.model.as_deref())
+            usage_report(self.program, line, self.thread.clone(), self.codex.model.as_deref())
         });
         if let Some(report) = report {
             self.requests.retain(|one| one.id != report.id);
@@ -270,6 +270,7 @@ impl Transcript {
         before: &str,
     ) -> Vec<EventDraft> {
         self.record_time(line);
+        self.thread = self.subagent.clone().or_else(|| self.sidechains.thread_of(line));
         let is_first = self.last.is_none();
         let unusual = before != usual_separator(is_first);
         // This record is in the same line as the previous one.
@@ -327,9 +328,7 @@ impl Transcript {
     ) -> Vec<EventDraft> {
         let id = self.unique_name(line, text);
         let bodies = match self.program {
-            TranscriptProgram::ClaudeCode => {
-                self.claude.bodies(line, self.thread_of(line).is_some())
-            }
+            TranscriptProgram::ClaudeCode => self.claude.bodies(line, self.thread.is_some()),
             TranscriptProgram::Codex => self.codex.bodies(line),
         };
         let apart = self.apart.take();
@@ -371,7 +370,7 @@ impl Transcript {
 
     /// Returns the members that each event of a line has; a missing time is the previous one.
     fn event_head(&self, line: &JsonMembers) -> ObjectWriter {
-        head_at(self.at.as_deref(), line, self.thread_of(line))
+        head_at(self.at.as_deref(), line, self.thread.clone())
     }
 
     /// Returns the name of a line, with the number of its occurrence. The session id is ignored: a
