@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     BadLine, EventDraft, FIRST_LINE, ImportError, LineDraft,
+    copied::{CopiedReports, reported_message},
     draft::{ASIDE, IdSource},
     members::JsonMembers,
     merge::RecordedEvents,
@@ -68,6 +69,8 @@ pub(super) struct ImportDelivery<'a> {
     import_metadata: BTreeMap<String, String>,
     /// Events that hooks recorded in the session; read once.
     recorded: Option<Option<RecordedEvents>>,
+    /// Requests that other sessions report; read before the first report.
+    copied: Option<CopiedReports>,
     /// Ids and positions of the latest events.
     recent: VecDeque<(String, u64)>,
     /// The lines that the session had before this import, until all are compared.
@@ -120,6 +123,7 @@ impl<'a> ImportDelivery<'a> {
             metadata: BTreeMap::new(),
             import_metadata: BTreeMap::new(),
             recorded: None,
+            copied: None,
             recent: VecDeque::new(),
             stored: None,
             compared: None,
@@ -204,13 +208,28 @@ impl<'a> ImportDelivery<'a> {
         })
     }
 
+    /// Removes the reports of requests that another session has.
+    async fn remove_copied(&mut self, drafts: &mut Vec<LineDraft>) -> Result<(), ImportError> {
+        let is_report = |(_, draft): &LineDraft| reported_message(draft).is_some();
+        let Some((began, _)) = self.times.filter(|_| drafts.iter().any(is_report)) else {
+            return Ok(());
+        };
+        let copied = match self.copied.take() {
+            Some(copied) => copied,
+            None => CopiedReports::read(self.client, &self.session, began).await?,
+        };
+        self.copied.insert(copied).remove_from(drafts);
+        Ok(())
+    }
+
     /// Appends the events that the session does not have.
     pub(super) async fn deliver(
         &mut self,
         drafts: Vec<LineDraft>,
         done: &mut DeliveryReport,
     ) -> Result<(), ImportError> {
-        let drafts = self.remove_recorded(drafts).await?;
+        let mut drafts = self.remove_recorded(drafts).await?;
+        self.remove_copied(&mut drafts).await?;
         for part in BatchParts::new(&drafts, draft_bytes) {
             self.native |= part.iter().any(|(_, draft)| draft.named != IdSource::AllBefore);
             match self.native {

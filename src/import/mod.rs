@@ -5,6 +5,7 @@
 mod anthropic;
 mod claude;
 mod codex;
+mod copied;
 mod deliver;
 mod draft;
 mod fitting;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SESSION, Transcript, import, taken, view};
-use crate::program::Place;
+use crate::program::{Place, lines as json_lines};
 
 fn title(place: &Place) -> Value {
     place.run(&["show", SESSION, "--json"]).json()["title"].clone()
