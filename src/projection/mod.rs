@@ -70,7 +70,7 @@ pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
 use crate::{
     event::{Event, Position, Timestamp, kinds, pace},
-    traces::OpenCalls,
+    traces::{OpenCalls, TracedCall, tools::ToolKind},
 };
 
 /// Least steps that folding an event counts as, and bytes of its body per further step.
@@ -219,13 +219,17 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
-    /// Returns the calls without a result whose turn has not ended, oldest first: each tool, and
-    /// its input on one line.
-    pub fn unfinished_calls(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the calls of the last session without a result whose turn has not ended, oldest
+    /// first, but for those of this program: position, tool, and input on one line.
+    pub fn unfinished_calls(&self) -> impl DoubleEndedIterator<Item = (Position, &str, &str)> {
         let open: Vec<Position> =
             self.outcomes.open_calls().iter().map(|call| call.position).collect();
-        let calls = self.calls.open().filter(move |call| open.contains(&call.position));
-        calls.map(|call| (&*call.tool, &*call.input))
+        let base = self.session_base();
+        let is_left = move |call: &&TracedCall| {
+            call.position >= base && open.contains(&call.position) && call.does != ToolKind::Own
+        };
+        let calls = self.calls.open().filter(is_left);
+        calls.map(|call| (call.position, &*call.tool, &*call.input))
     }
 
     /// Converts a position of the facts: the 1-based number of its session in the chain, `None` for

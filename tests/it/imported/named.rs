@@ -229,3 +229,33 @@ fn a_request_that_a_resumed_session_repeats_is_counted_once() {
         assert_eq!(back, third, "{order:?}");
     }
 }
+
+#[test]
+fn a_call_without_a_result_is_named_in_the_views_until_its_result() {
+    let talk = Transcript::default();
+    talk.user("Deploy the mill");
+    talk.calls("m1", "t1");
+    let input = json!({ "command": "./deploy.sh production" });
+    talk.result("t1", "ok");
+    talk.agent("m2", json!({ "type": "tool_use", "id": "t2", "name": "Bash", "input": input }));
+    let place = Place::new();
+    import(&place, &talk.text());
+    let list = "Begun, without a result so far:\n- $ ./deploy.sh production\n";
+    let shown = |view: &[&str]| place.run(&[&["view", SESSION], view].concat()).ok();
+    for view in [&[][..], &["continuation"]] {
+        assert!(shown(view).contains(list), "{view:?}: {}", shown(view));
+    }
+    let restored = || place.run(&["handoff", "restore", "/home/ada/mill", "--look"]).ok();
+    for text in [shown(&["summary"]), restored()] {
+        let named = ["Begun, without a result so far", "./deploy.sh production"];
+        assert!(named.iter().all(|words| text.contains(words)), "{text}");
+    }
+    for name in ["overview", "continuation"] {
+        assert_eq!(view(&place, name)["begun"], json!(["$ ./deploy.sh production"]), "{name}");
+    }
+    talk.result("t2", "Deployed.");
+    import(&place, &talk.text());
+    for text in [shown(&[]), shown(&["continuation"]), shown(&["summary"]), restored()] {
+        assert!(!text.contains("Begun"), "{text}");
+    }
+}
