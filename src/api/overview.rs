@@ -125,6 +125,9 @@ pub struct OverviewAnswer {
     /// Next actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
+    /// Calls without a result so far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<String>,
     /// Commands and tests that failed and have not succeeded since.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,

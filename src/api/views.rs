@@ -267,6 +267,9 @@ pub struct ContinuationView {
     pub plan: Option<PlanOut>,
     /// Next actions.
     pub next: Vec<String>,
+    /// Calls without a result so far, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub begun: Vec<String>,
     /// Commands and tests that failed and have not succeeded since, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,

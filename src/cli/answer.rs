@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{failure::Outcome, readable::words::text_of};
-use crate::{api::sessions::Session, event::Timestamp};
+use crate::{api::sessions::Session, client::CLIENT_KEY, event::Timestamp};
 
 /// Converts a number to `usize`, saturating.
 pub(super) fn to_usize(number: u64) -> usize {
@@ -25,7 +25,7 @@ pub(super) fn session_state(session: &Session) -> &str {
 
 /// Returns the name of the program that recorded a session; empty if none is stored.
 pub(super) fn recorded_by(session: &Session) -> &str {
-    session.metadata.get("client").map_or("", String::as_str)
+    session.metadata.get(CLIENT_KEY).map_or("", String::as_str)
 }
 
 /// Converts a typed answer to a JSON tree, for formatters that access members by name.

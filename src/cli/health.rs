@@ -18,10 +18,10 @@ use super::{
 };
 use crate::{
     api::admin::{KeysAnswer, StoreNode},
-    client::{Client, ClientError, HttpRequest, OwnerReport},
+    client::{CLIENT_KEY, Client, ClientError, HttpRequest, OwnerReport},
     env::{Env, files},
     event::{HOOK_ID, kinds},
-    import::UNKNOWN_KEY,
+    import::{SHAPE_KEY, UNKNOWN_KEY},
     store::{KeyReport, local::key_report, remote},
 };
 
@@ -164,7 +164,8 @@ async fn count_sessions(
         count += 1;
         let types = session.metadata.get(UNKNOWN_KEY).cloned();
         unknown.extend(types.map(|types| (session.id.clone(), types)));
-        if let Some(program) = session.metadata.get("client") {
+        let is_imported = session.metadata.contains_key(SHAPE_KEY);
+        if let Some(program) = session.metadata.get(CLIENT_KEY).filter(|_| !is_imported) {
             let written = (session.updated_at.clone(), session.id.clone());
             let known = latest.entry(program.clone()).or_default();
             *known = written.max(known.clone());

@@ -16,7 +16,7 @@ use crate::{
         retention::RetentionRow,
         sessions::{Session, SessionList, UpdateSession},
     },
-    client::{Client, ClientError, HttpRequest},
+    client::{CLIENT_KEY, Client, ClientError, HttpRequest},
     event::SessionId,
     verbs::{NoParams, NoQuery, SessionPath, retention, sessions, views},
 };
@@ -44,7 +44,7 @@ pub(super) async fn list(
         || !wanted.state.is_empty();
     let tags = wanted.tag.into_iter().map(|(name, value)| format!("{name}={value}"));
     let left = usize::try_from(limit).unwrap_or(usize::MAX);
-    let of_client = wanted.client.map(|name| format!("client={name}"));
+    let of_client = wanted.client.map(|name| format!("{CLIENT_KEY}={name}"));
     let query = sessions::ListQuery {
         order: Some(args::name_of(wanted.order)),
         sort: Some("updated".to_owned()),

@@ -37,7 +37,7 @@ pub use request::{HttpAnswer, HttpRequest, escape_path_segment, session_path};
 pub use sse::{SseEvent, SseEvents};
 pub use tail::{AnswerStream, SessionTail, TailItem};
 pub use writer::{
-    BatchParts, BatchRoom, FENCING_TOKEN, SESSION_ARCHIVED, SessionWriter, WrittenBatch,
+    BatchParts, BatchRoom, CLIENT_KEY, FENCING_TOKEN, SESSION_ARCHIVED, SessionWriter, WrittenBatch,
 };
 
 /// Header with the key of a retry.

@@ -18,6 +18,8 @@ use crate::{
 
 /// Header with the fencing token of the caller's lease.
 pub const FENCING_TOKEN: &str = "fencing-token";
+/// Metadata key for the program that a session is of: hooks and imports write it.
+pub const CLIENT_KEY: &str = "client";
 /// Error code of a write to an archived session.
 pub const SESSION_ARCHIVED: &str = "session_archived";
 /// Maximum bytes of the events of one batch: the rest is for the members around them.

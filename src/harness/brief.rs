@@ -13,7 +13,7 @@ use super::{
     render::{OmittedClass, format_list, format_outcome},
     select::{Class, Item, ItemForm, Price, Recipe, Selection, select},
     squeeze,
-    summary::{Section, format_count},
+    summary::{BEGUN, Section, format_count},
     times::format_minute,
     tokens::{Counter, Tokenizer},
 };
@@ -35,7 +35,7 @@ const WORKSPACE_CHARS_MAX: usize = 120;
 const BRANCH_CHARS_MAX: usize = 60;
 
 /// Sections of the text, in reading order.
-const PARTS: [Section; 22] = [
+const PARTS: [Section; 23] = [
     Section::with_text("Task", &[Class::Task]),
     Section::with_text("Goal", &[Class::Goal]),
     Section::with_list(
@@ -61,6 +61,7 @@ const PARTS: [Section; 22] = [
     Section::with_list("Steps of the research", &[Class::Branch, Class::StepLine, Class::LastStep]),
     Section::with_list("Sources", &[Class::Source]),
     Section::with_list("Last, oldest first", &[Class::Answer, Class::Result]),
+    Section::with_list(BEGUN, &[Class::Begun]),
 ];
 
 /// Function for the tokens of an item that is a separate member; `None` for one in the text.
@@ -538,7 +539,7 @@ pub(super) fn format_sessions<'a>(earlier: impl Iterator<Item = (usize, &'a str)
 /// Returns the first line of a brief: session, workspace, git branch and time.
 #[must_use]
 pub(super) fn format_heading(facts: &Facts, session: &str, workspace: Option<&str>) -> String {
-    let (events, last) = (facts.next_position().0, facts.times.map(|(_, last)| last));
+    let (events, last) = (facts.next_position().0, facts.times.range().map(|(_, last)| last));
     let workspace = workspace.or(facts.workspace());
     let workspace = workspace.map(|name| format!(", {}", one_line(name, WORKSPACE_CHARS_MAX)));
     let last = last.map(|at| format!(", last worked on {}", format_minute(at)));

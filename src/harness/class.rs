@@ -23,6 +23,8 @@ pub enum Class {
     Summary,
     /// The latest passed tests and the latest commit.
     State,
+    /// A call without a result so far.
+    Begun,
     /// A command or test that failed and did not succeed later.
     Failure,
     /// A command or test that failed and succeeded later.
@@ -132,6 +134,7 @@ impl Class {
             Self::LastStep => "last_steps",
             Self::Summary => "summary",
             Self::State => "state",
+            Self::Begun => "begun",
             Self::Failure => "failures",
             Self::Mended => "mended",
             Self::Answer => "messages",

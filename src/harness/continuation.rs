@@ -35,10 +35,11 @@ const CONTINUATION: Recipe<'static> = Recipe {
     ..Recipe::new(&ROWS, 68)
 };
 
-const ROWS: [RecipeRow; 26] = [
+const ROWS: [RecipeRow; 27] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
+    row(Class::Begun, 3, 1_500),
     row(Class::Plan, 40, 800),
     row(Class::Instruction, 64, 500),
     row(Class::LastStep, 3, 0),
@@ -104,6 +105,7 @@ pub fn continuation(
         instructions: known.selected_instructions(&chosen),
         plan: known.plan_view(&chosen),
         next: lines(Class::Next),
+        begun: lines(Class::Begun),
         failures: lines(Class::Failure),
         mended: lines(Class::Mended),
         files: lines(Class::File),

@@ -61,6 +61,8 @@ const WORTH: usize = 500;
 const RESULT_PART: usize = 10;
 /// Number of the newest results that are shown even if they contain little.
 const LATEST_RESULTS: usize = 3;
+/// Most calls without a result that are offered.
+const BEGUN_MAX: usize = 3;
 /// Most recurring names that add to a result's worth.
 const RECURRING_MAX: usize = 6;
 
@@ -202,6 +204,12 @@ impl<'a> GatheredItems<'a> {
             }
             Class::Pattern | Class::Provider | Class::Count => self.add_computed_list(class),
             Class::State => self.add_state(),
+            Class::Begun => {
+                for (index, (position, ..)) in self.begun_calls().into_iter().enumerate() {
+                    let at = self.item_at(class, index, position);
+                    self.push_item(Item { bytes: LINE_CHARS_MAX, ..at });
+                }
+            }
             Class::Failure | Class::Mended | Class::File | Class::Change => self.add_work(class),
             Class::ContextItem | Class::Context | Class::Reference => self.add_saved(class),
         }
@@ -247,6 +255,12 @@ impl<'a> GatheredItems<'a> {
             let at = self.item_at(Class::State, 0, position);
             self.push_item(Item { bytes: LINE_CHARS_MAX, status: 100, ..at });
         }
+    }
+
+    /// Returns the latest calls without a result so far, oldest first: position, tool and input.
+    pub(super) fn begun_calls(&self) -> Vec<(Position, &'a str, &'a str)> {
+        let mut calls: Vec<_> = self.facts.unfinished_calls().collect();
+        calls.split_off(calls.len().saturating_sub(BEGUN_MAX))
     }
 
     /// Adds messages of the agent: the last one; of the others all or the marked ones, if they have

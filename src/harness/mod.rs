@@ -71,7 +71,7 @@ pub use rows::{
 pub use select::{ItemForm, ItemOrder};
 pub use start_text::{
     EarlierSession, StartText, has_work, memory_list, pointer_line, session_outcome,
-    standing_rules, unfinished_calls, user_rules,
+    standing_rules, user_rules,
 };
 pub use step::{StepContext, step_page};
 pub use summary::{summary, summary_in_lines};

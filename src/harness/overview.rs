@@ -52,10 +52,11 @@ const SHAPE_BYTES: usize = 7_500;
 /// other indispensable items, and the rest by weight and worth.
 const OVERVIEW: Recipe<'static> = Recipe::new(&ROWS, 75);
 
-const ROWS: [RecipeRow; 26] = [
+const ROWS: [RecipeRow; 27] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 3, 900),
+    row(Class::Begun, 3, 1_500),
     shape(Class::LastStep, 3, 0).grow_last(),
     shape(Class::Gap, 12, 1_400),
     row(Class::Plan, 40, 800),
@@ -113,6 +114,7 @@ const IN_TOKENS: Recipe<'static> = Recipe {
             shape(Class::Task, 1, 0),
             shape(Class::Goal, 1, 0),
             row(Class::Next, 3, 900),
+            row(Class::Begun, 3, 1_500),
             shape(Class::LastStep, 3, 0).grow_last(),
             shape(Class::Gap, 12, 1_400),
             row(Class::Plan, 40, 800),
@@ -146,6 +148,7 @@ const SUMMARY: Recipe<'static> = Recipe::new(
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
         row(Class::Next, 3, 900),
+        row(Class::Begun, 3, 1_500),
         row(Class::Plan, 40, 800),
         row(Class::Instruction, 64, 500),
         row(Class::Summary, 1, 0),
@@ -170,6 +173,7 @@ const FULL: Recipe<'static> = Recipe::new(
     &[
         shape(Class::Task, 1, 0),
         shape(Class::Goal, 1, 0),
+        row(Class::Begun, 3, 1_500),
         shape(Class::LastStep, 3, 0),
         shape(Class::Gap, 12, 1_400),
         shape(Class::StepLine, FULL_STEPS_MAX, 900).keep_order().grow_last(),
@@ -459,13 +463,14 @@ fn build_answer(
         instructions: known.selected_instructions(chosen),
         plan: known.plan_view(chosen),
         next: known.selected_lines(chosen, Class::Next),
+        begun: known.selected_lines(chosen, Class::Begun),
         failures: known.selected_lines(chosen, Class::Failure),
         files: known.selected_lines(chosen, Class::File),
         changes: known.selected_lines(chosen, Class::Change),
         steps_total: research.steps().len() as u64,
         is_complete: research.completed_at().is_some(),
-        started_at: research.started_at().or(facts.times.map(|(first, _)| first)),
-        updated_at: facts.times.map(|(_, last)| last),
+        started_at: research.started_at().or(facts.times.range().map(|(first, _)| first)),
+        updated_at: facts.times.range().map(|(_, last)| last),
         summary: String::new(),
         steps: Some(index),
         last_steps: Some(last_steps),

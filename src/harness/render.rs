@@ -31,6 +31,8 @@ const WHOLE_BYTES_MAX: usize = 32 << 10;
 const WHY_CHARS_MAX: usize = 80;
 /// Most bytes of a command, an input or an error in the short form.
 const INPUT_BYTES: usize = 200;
+/// Most characters of a call without a result.
+const BEGUN_CHARS: usize = 100;
 
 /// Most characters of a change's result in one line.
 const RESULT_CHARS_MAX: usize = 40;
@@ -160,6 +162,10 @@ impl GatheredItems<'_> {
                 let mark = if ended.is_empty() { "" } else { ": " };
                 format!("{} -> {ended}{mark}{}", format_call(&one.tool, &one.input), one.text)
             }),
+            Class::Begun => {
+                let call = self.begun_calls().get(index).copied();
+                call.map(|(_, tool, input)| one_line(&format_call(tool, input), BEGUN_CHARS))
+            }
             Class::Change => {
                 facts.work.effects().nth(index).map(|one| format_change(self, one, form))
             }

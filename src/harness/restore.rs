@@ -125,10 +125,11 @@ const SHARES_TALK: &[ClassShare] = &[
 ];
 
 /// Recipe: indispensable items in this order, then the rest by weight and worth.
-const ROWS: [RecipeRow; 28] = [
+const ROWS: [RecipeRow; 29] = [
     shape(Class::Task, 1, 0),
     shape(Class::Goal, 1, 0),
     row(Class::Next, 5, 1_200),
+    row(Class::Begun, 3, 1_500),
     row(Class::Plan, 40, 800),
     row(Class::Instruction, 64, 1_500),
     row(Class::ContextItem, 8, 1_500),

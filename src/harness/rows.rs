@@ -22,7 +22,7 @@ use crate::{
     },
     event::{Event, Position, Timestamp, json, kinds, pace, text::one_line},
     projection::{
-        DroppedRanges, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
+        DroppedRanges, EventTimes, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
         parse_withdrawn, read_compaction, row_kind,
     },
     traces::{CallOutcome, OpenCalls, ToolEvent, TracedCall, content_text, read_thread},
@@ -76,6 +76,9 @@ pub struct CallPairs {
     calls: OpenCalls,
     root: Option<String>,
     parts: BTreeMap<Position, PairPart>,
+    times: EventTimes,
+    /// Times of events that have none of their own.
+    inherited: BTreeMap<Position, Timestamp>,
 }
 
 /// A call, or the result of one, as its row shows it.
@@ -100,14 +103,19 @@ impl CallPairs {
             calls: OpenCalls::within_reach(workspace, root, PAIR_REACH),
             root: root.or(workspace).map(str::to_owned),
             parts: BTreeMap::new(),
+            times: EventTimes::default(),
+            inherited: BTreeMap::new(),
         }
     }
 
-    /// Folds the next event; ignores all but calls and results.
+    /// Folds the next event: its time, and a call or a result.
     pub fn fold(&mut self, event: &Event) {
         let event = &*event.with_paired_surrogates();
         pace::steps(1 + event.body.len() / 256);
-        let created_at = event.created_at;
+        let (created_at, at) = (event.created_at, self.times.fold(event));
+        if at != event.happened_at() {
+            self.inherited.insert(event.position, at);
+        }
         let (position, part) = match self.calls.fold(event) {
             Some(ToolEvent::Call(call, _)) => {
                 let part = PairPart { created_at, ..describe_call(call, self.root.as_deref()) };
@@ -259,7 +267,7 @@ pub fn build_row(
         position: event.position,
         id: event.id.clone(),
         event_type: event_type.to_owned(),
-        at: event.happened_at(),
+        at: pairs.inherited.get(&event.position).copied().unwrap_or(event.happened_at()),
         kind,
         bookkeeping: is_bookkeeping(event, kind),
         origin: event.origin.as_str().to_owned(),

@@ -35,11 +35,6 @@ const EARLIER_PARTS: usize = 3;
 const RULES_PARTS: usize = 2;
 /// Heading of the user's rules in other sessions.
 const RULES: &str = "Your user also said in other sessions";
-/// Calls without a result: their heading, most calls, tenths of the budget, and most characters.
-const BEGUN: &str = "Begun, without a result so far";
-const BEGUN_MAX: usize = 3;
-const BEGUN_PARTS: usize = 1;
-const BEGUN_CHARS: usize = 100;
 /// Hint at the tools by which a model gets more than the text.
 const MORE: &str = "memory_search with words finds what any of them said; get_research_session with a \
                     sessionId reads one.";
@@ -51,8 +46,6 @@ pub struct StartText {
     pub remembered: Vec<StoredMemory>,
     /// State of the last work, as a brief.
     pub last: String,
-    /// Calls of the last work without a result, in one line each: it may have been killed there.
-    pub begun: Vec<String>,
     /// Other sessions, latest first.
     pub earlier: Vec<EarlierSession>,
     /// Workspace of the new session.
@@ -108,7 +101,6 @@ impl StartText {
             // The first line of the brief is a heading.
             let _ = write!(text, "\n#{}\n", last.trim_end());
         }
-        push_list(&mut text, BEGUN, self.begun.iter().cloned(), (room(BEGUN_PARTS), tokenizer));
         // Their sessions are not continued, so the state of the last work has none of them.
         let rules = self.earlier.iter().flat_map(|one| {
             let at = format_minute(one.at);
@@ -243,19 +235,13 @@ pub fn memory_list(items: &[StoredMemory], room: usize, tokenizer: Tokenizer) ->
     text
 }
 
-/// Returns the latest calls of a session without a result, in one line each.
-#[must_use]
-pub fn unfinished_calls(facts: &Facts) -> Vec<String> {
-    let calls = facts
-        .unfinished_calls()
-        .map(|(tool, input)| one_line(&format_call(tool, input), BEGUN_CHARS));
-    let mut calls: Vec<String> = calls.collect();
-    calls.split_off(calls.len().saturating_sub(BEGUN_MAX))
-}
-
 /// Returns the outcome of a session in one line; empty if the log contains none.
 #[must_use]
 pub fn session_outcome(facts: &Facts) -> String {
+    if let Some((_, tool, input)) = facts.unfinished_calls().next_back() {
+        let call = format!("begun, without a result so far: {}", format_call(tool, input));
+        return one_line(&call, OUTCOME_CHARS);
+    }
     let failing = facts.work.failing_commands().count();
     if failing > 0 {
         // The name of a failed test is more informative than its command.

@@ -19,6 +19,9 @@ const LATEST_CHARS_MAX: usize = 100;
 const LINE_BYTES: usize = 6;
 const HEADINGS_BYTES: usize = 120;
 
+/// Heading of the calls without a result.
+pub(super) const BEGUN: &str = "Begun, without a result so far";
+
 /// Recipe of a text for a reader without other context.
 const TEXT: Recipe<'static> = Recipe::new(
     &[
@@ -27,6 +30,7 @@ const TEXT: Recipe<'static> = Recipe::new(
         shape(Class::Task, 1, 0),
         row(Class::Instruction, 1, 900),
         row(Class::Next, 1, 900),
+        row(Class::Begun, 1, 1_500),
         row(Class::Failure, 0, 1_500),
         row(Class::Change, 0, 1_200),
         row(Class::Failed, 0, 1_000),
@@ -89,6 +93,7 @@ pub fn summary_in_lines(facts: &Facts, bytes_max: usize, line_chars_min: usize) 
     let parts = [
         Section::with_list("The user said", &[Class::OlderInstruction, Class::Instruction]),
         Section::with_list("Next", &[Class::Next]),
+        Section::with_list(BEGUN, &[Class::Begun]),
         Section::with_list("Still failing", &[Class::Failure]),
         Section::with_list("Changed", &[Class::Change]),
         Section::with_list("Files changed", &[Class::File]),

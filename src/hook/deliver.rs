@@ -12,7 +12,7 @@ use super::{
 use crate::{
     api::sessions::CreateSession,
     client::{
-        BatchParts, Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, RefusalCause,
+        BatchParts, CLIENT_KEY, Client, ClientError, HttpRequest, IDEMPOTENCY_KEY, RefusalCause,
         SESSION_ARCHIVED, SessionWriter, session_path,
     },
     env::Clock,
@@ -107,7 +107,7 @@ async fn append_or_create(
         (Err(error), Some(about)) if error.code() == NOT_FOUND => {
             let SessionHead { workspace, client } = about;
             // The last checkpoint finds a session that a crash cut off.
-            let metadata = [("client", client.as_str()), ("checkpoints", "tool_calls")];
+            let metadata = [(CLIENT_KEY, client.as_str()), ("checkpoints", "tool_calls")];
             let metadata = metadata.map(|(name, text)| (name.to_owned(), text.to_owned()));
             let new = CreateSession {
                 title_of: Some(0),

@@ -183,6 +183,8 @@ fn tool_result_body(payload: &Payload) -> Map<String, Value> {
     let failed = has_failed(response) || shell && output_has_failed(response);
     body.insert("content".to_owned(), response_content(response));
     body.insert("is_error".to_owned(), json!(failed));
+    // The subagent that the call started.
+    body.extend(response.get("agentId").map(|id| ("agent_id".to_owned(), id.clone())));
     body
 }
 

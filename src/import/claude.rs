@@ -52,7 +52,8 @@ impl ClaudeState {
                 anthropic::content_bodies("system", content)
             }
             (Some("user"), Some(content)) => {
-                refusal::mark_refused(line, anthropic::content_bodies("user", content))
+                let bodies = anthropic::content_bodies("user", content);
+                refusal::mark_refused(line, name_subagent(line, bodies))
             }
             (Some("assistant"), Some(content)) => anthropic::content_bodies("assistant", content),
             (Some("attachment"), _) => {
@@ -124,6 +125,19 @@ fn user_message(text: &str) -> (&'static str, ObjectWriter) {
     let mut body = ObjectWriter::new();
     body.add("content", &quote(text));
     (kinds::USER_MESSAGE, body)
+}
+
+/// Adds the id of the subagent that a call started to its result, if the line has no other result.
+fn name_subagent(line: &JsonMembers, mut bodies: Bodies) -> Bodies {
+    let about = line.non_null("toolUseResult").filter(|about| about.get().contains("agentId"));
+    let about = about.and_then(|about| JsonMembers::read(about.get()).ok());
+    let mut results = bodies.iter_mut().filter(|(kind, _)| *kind == kinds::AGENT_TOOL_RESULT);
+    if let (Some(id), Some((_, result)), None) =
+        (about.and_then(|about| about.text("agentId")), results.next(), results.next())
+    {
+        result.add("agent_id", &quote(&id));
+    }
+    bodies
 }
 
 /// Returns the runs of lines that a compaction keeps: each line of a list, or one segment.

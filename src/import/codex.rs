@@ -14,7 +14,7 @@ use super::{
     responses,
 };
 use crate::{
-    event::{Timestamp, kinds},
+    event::kinds,
     wire::{RefusedCall, SUMMARY_FRAME, extract_typed_text},
 };
 
@@ -29,8 +29,8 @@ pub(super) struct CodexState {
     /// The directory of the session, and true if a call has recorded it.
     directory: Option<String>,
     is_recorded: bool,
-    /// The time of the latest line that has one.
-    at: Option<String>,
+    /// Name of the model, from the context of the latest turn.
+    pub(super) model: Option<String>,
     /// Number of the current line, lines of the prompts in the conversation with a hash of the text
     /// of each, and first and last line of each withdrawn run.
     number: u64,
@@ -42,10 +42,18 @@ pub(super) struct CodexState {
 }
 
 impl CodexState {
+    /// Creates the state of a rollout whose latest turn has the model.
+    pub(super) fn with_model(model: Option<String>) -> Self {
+        Self { model, ..Self::default() }
+    }
+
     /// Returns the events of a line; empty for a line without conversation, call or result.
     pub(super) fn bodies(&mut self, line: &JsonMembers) -> Bodies {
-        self.at = valid_time(line).or(self.at.take());
         let kind = line.text("type").unwrap_or_default();
+        if kind == "turn_context" {
+            let model = payload(line).and_then(|context| context.text("model"));
+            self.model = model.or(self.model.take());
+        }
         let directory = directory(line);
         if directory.is_some() && directory != self.directory {
             (self.directory, self.is_recorded) = (directory, false);
@@ -71,11 +79,6 @@ impl CodexState {
             self.is_recorded = true;
         }
         bodies
-    }
-
-    /// Returns the time of the latest earlier line, for a line without a time.
-    pub(super) fn inherited_time(&self, line: &JsonMembers) -> Option<&str> {
-        self.at.as_deref().filter(|_| valid_time(line).is_none())
     }
 
     /// Sets the number of the next line.
@@ -283,7 +286,7 @@ pub(super) fn is_legacy(line: &JsonMembers) -> bool {
 fn is_legacy_head(line: &JsonMembers) -> bool {
     let around = ["instructions", "git"].iter().any(|name| line.raw(name).is_some());
     let other = ["type", "role", "messages"].iter().any(|name| line.raw(name).is_some());
-    around && !other && line.text("id").is_some() && valid_time(line).is_some()
+    around && !other && line.text("id").is_some() && line.time().is_some()
 }
 
 /// Returns the directory in a line: in its data, or in the context text for the model.
@@ -310,10 +313,6 @@ fn object_member(of: &JsonMembers, name: &str) -> Option<JsonMembers> {
 
 fn parse_object(value: &RawValue) -> Option<JsonMembers> {
     JsonMembers::read(value.get()).ok()
-}
-
-fn valid_time(line: &JsonMembers) -> Option<String> {
-    line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
 }
 
 /// Compaction of a conversation, as a rollout has it.

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
     BadLine, EventDraft, FIRST_LINE, ImportError, LineDraft,
+    copied::{CopiedReports, reported_message},
     draft::{ASIDE, IdSource},
     members::JsonMembers,
     merge::RecordedEvents,
@@ -18,7 +19,9 @@ use super::{
 };
 use crate::{
     api::sessions::{CreateSession, UpdateSession},
-    client::{BatchParts, Client, ClientError, RefusalCause, SessionWriter, WrittenBatch},
+    client::{
+        BatchParts, CLIENT_KEY, Client, ClientError, RefusalCause, SessionWriter, WrittenBatch,
+    },
     event::{Range, SessionId, Timestamp, limits, push_bounded},
     verbs::{NoQuery, SessionPath, sessions},
     wire::{BEGAN_KEY, ENDED_KEY, TAIL_KEY},
@@ -66,6 +69,8 @@ pub(super) struct ImportDelivery<'a> {
     import_metadata: BTreeMap<String, String>,
     /// Events that hooks recorded in the session; read once.
     recorded: Option<Option<RecordedEvents>>,
+    /// Requests that other sessions report; read before the first report.
+    copied: Option<CopiedReports>,
     /// Ids and positions of the latest events.
     recent: VecDeque<(String, u64)>,
     /// The lines that the session had before this import, until all are compared.
@@ -118,6 +123,7 @@ impl<'a> ImportDelivery<'a> {
             metadata: BTreeMap::new(),
             import_metadata: BTreeMap::new(),
             recorded: None,
+            copied: None,
             recent: VecDeque::new(),
             stored: None,
             compared: None,
@@ -202,13 +208,28 @@ impl<'a> ImportDelivery<'a> {
         })
     }
 
+    /// Removes the reports of requests that another session has.
+    async fn remove_copied(&mut self, drafts: &mut Vec<LineDraft>) -> Result<(), ImportError> {
+        let is_report = |(_, draft): &LineDraft| reported_message(draft).is_some();
+        let Some((began, _)) = self.times.filter(|_| drafts.iter().any(is_report)) else {
+            return Ok(());
+        };
+        let copied = match self.copied.take() {
+            Some(copied) => copied,
+            None => CopiedReports::read(self.client, &self.session, began).await?,
+        };
+        self.copied.insert(copied).remove_from(drafts);
+        Ok(())
+    }
+
     /// Appends the events that the session does not have.
     pub(super) async fn deliver(
         &mut self,
         drafts: Vec<LineDraft>,
         done: &mut DeliveryReport,
     ) -> Result<(), ImportError> {
-        let drafts = self.remove_recorded(drafts).await?;
+        let mut drafts = self.remove_recorded(drafts).await?;
+        self.remove_copied(&mut drafts).await?;
         for part in BatchParts::new(&drafts, draft_bytes) {
             self.native |= part.iter().any(|(_, draft)| draft.named != IdSource::AllBefore);
             match self.native {
@@ -432,6 +453,10 @@ impl<'a> ImportDelivery<'a> {
                     let written = Timestamp::parse(&found.updated_at);
                     // A subagent's file that was imported alone gave its session no title.
                     self.may_name |= found.title.is_none();
+                    let client = self.metadata.get_key_value(CLIENT_KEY);
+                    let client = client.filter(|_| !found.metadata.contains_key(CLIENT_KEY));
+                    let client = client.map(|(key, program)| (key.clone(), program.clone()));
+                    self.import_metadata.extend(client);
                     ExistingSession::Present { metadata: found.metadata, tail: found.tail, written }
                 }
             });

@@ -136,13 +136,20 @@ pub(super) fn new_draft(id: &str, kind: &str, body: &str) -> EventDraft {
     EventDraft { id: id.to_owned(), text, named: IdSource::AllBefore }
 }
 
-/// Returns the event with the ranges that were withdrawn from the conversation.
-pub(super) fn rewound_event(withdrawn: &[(u64, u64)]) -> EventDraft {
+/// Returns the first member of an event that happened at a time, if it is known.
+pub(super) fn time_head(at: Option<&str>) -> ObjectWriter {
+    let mut head = ObjectWriter::new();
+    at.into_iter().for_each(|at| head.add("created_at", &quote(at)));
+    head
+}
+
+/// Returns the event with the ranges that were withdrawn from the conversation by a time.
+pub(super) fn rewound_event(withdrawn: &[(u64, u64)], at: Option<&str>) -> EventDraft {
     let range = |(from, to): &(u64, u64)| format!("{{\"from\":{from},\"to\":{to}}}");
     let ranges = format!("[{}]", withdrawn.iter().map(range).collect::<Vec<_>>().join(","));
     let hash = blake3::hash(ranges.as_bytes()).to_hex().chars().take(24).collect();
     let id = RecordName { name: "rewound-".to_owned(), hash }.part_id('.', 0);
-    let mut body = ObjectWriter::new();
+    let mut body = time_head(at);
     body.add("withdrawn", &ranges);
     EventDraft {
         named: IdSource::Content,

@@ -5,6 +5,7 @@
 mod anthropic;
 mod claude;
 mod codex;
+mod copied;
 mod deliver;
 mod draft;
 mod fitting;
@@ -37,7 +38,7 @@ pub use draft::{EventDraft, IdSource};
 pub use interleave::SubagentFile;
 pub use lines::{BadLine, CappedList, LINE_BYTES_MAX, LinePlace};
 pub use members::JsonMembers;
-pub use openai::{ChatFormat, ConversationIds, to_chat, to_messages};
+pub use openai::{ChatFormat, ConversationIds, SHAPE_KEY, to_chat, to_messages};
 pub use transcript::{Transcript, TranscriptLines, TranscriptProgram};
 
 use crate::{
@@ -46,7 +47,6 @@ use crate::{
     secrets::MaskingReport,
 };
 use deliver::{DeliveryReport, ImportDelivery};
-use draft::rewound_event;
 use interleave::InterleavedLines;
 use known::SourceClasses;
 use lines::{LineContent, LineItem, ReadLine, SourceLines};
@@ -243,7 +243,8 @@ struct ImportRun<'a> {
     report: ImportReport,
     /// Counts of private text that was removed from the current line.
     taken: MaskingReport,
-    /// Lines that wait for a later line, which shows if the first one's queued text was delivered.
+    /// Lines that wait for a later line, which shows if the first one's queued text was delivered, or
+    /// the time of a first one without.
     held: VecDeque<BufferedLine>,
     results: Results<'a>,
     /// States of the subagents' transcripts without lines, by file.
@@ -361,17 +362,25 @@ impl<'a> ImportRun<'a> {
             let transcript = self.single.as_ref().and_then(|single| single.transcripts.get(&file));
             let dequeued =
                 transcript.and_then(|transcript| transcript.claude.dequeued_text(&first.line));
+            let later = || self.held.iter().skip(1).filter(|held| held.place.file == file);
             let repeated = dequeued.map(|text| {
-                let mut later = self.held.iter().skip(1).filter(|held| held.place.file == file);
-                later.find_map(|held| queue::is_delivered_by(&text, &first.line, &held.line))
+                later().find_map(|held| queue::is_delivered_by(&text, &first.line, &held.line))
             });
+            let is_untimed = transcript.is_none_or(Transcript::is_untimed);
+            let is_timed = |held: &&BufferedLine| held.line.time().is_some();
+            let timed = (is_untimed && !is_timed(&first)).then(|| later().find(is_timed));
+            let lacks_later = repeated == Some(None) || matches!(timed, Some(None));
             let bytes = || self.held.iter().map(|held| held.text.get().len()).sum::<usize>();
             let is_full = || self.held.len() >= HELD_MAX || bytes() >= HELD_BYTES_MAX;
-            if repeated == Some(None) && !is_end && !is_full() {
+            if lacks_later && !is_end && !is_full() {
                 return Ok(());
             }
+            let timed = timed.flatten().map(|held| held.line.clone());
             let Some(held) = self.held.pop_front() else { return Ok(()) };
-            self.process_transcript_line(held, repeated.flatten() == Some(true)).await?;
+            let mut single = self.single.take().unwrap_or_else(|| self.new_single());
+            let transcript = single.transcript(held.place, held.program);
+            timed.iter().for_each(|timed| transcript.record_time(timed));
+            self.process_transcript_line(single, held, repeated.flatten() == Some(true)).await?;
         }
         Ok(())
     }
@@ -380,13 +389,13 @@ impl<'a> ImportRun<'a> {
     /// stored too.
     async fn process_transcript_line(
         &mut self,
+        mut single: SingleImport<'a>,
         held: BufferedLine,
         is_repeated: bool,
     ) -> Result<(), ImportError> {
         let BufferedLine { place, program, line, text, before, taken } = held;
         let (line, text) = (&line, text.get());
         self.taken = taken;
-        let mut single = self.single.take().unwrap_or_else(|| self.new_single());
         // The first line with a session id names the session, unless events were sent before.
         let name = self.name.as_ref().filter(|_| !single.described);
         if let Some(session) = name.and_then(|name| transcript_session(program, name, line)) {
@@ -596,7 +605,8 @@ impl<'a> ImportRun<'a> {
         if let Some(transcript) = single.transcripts.get(&0) {
             let withdrawn = single.delivery.withdrawn_positions(&transcript.withdrawn_lines());
             if !withdrawn.is_empty() || single.delivery.has_earlier_withdrawn() {
-                single.drafts.push((FIRST_LINE, rewound_event(&withdrawn)));
+                let rewound = transcript.rewound_event(&withdrawn);
+                single.drafts.push((FIRST_LINE, rewound));
             }
         }
         let of = |after| single.transcripts.get(&0)?.end_event(after);

@@ -14,6 +14,7 @@ use super::{
     transcript::TranscriptProgram,
 };
 use crate::{
+    client::CLIENT_KEY,
     event::{Position, SessionId, kinds, limits},
     wire::parse_ranges,
 };
@@ -21,7 +22,7 @@ use crate::{
 /// Metadata key for the members of a conversation's line besides its messages.
 const FIELDS_KEY: &str = "import.fields";
 /// Metadata key for the form of the conversation in its source.
-pub(super) const SHAPE_KEY: &str = "import.shape";
+pub const SHAPE_KEY: &str = "import.shape";
 
 /// Form of a conversation in its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,9 @@ impl ConversationFields {
     /// Returns the metadata for the session.
     pub(super) fn metadata(&self) -> Vec<(&'static str, String)> {
         let mut pairs = vec![(SHAPE_KEY, self.shape.as_str().to_owned())];
+        if let SourceShape::Transcript(program) = &self.shape {
+            pairs.push((CLIENT_KEY, program.as_str().to_owned()));
+        }
         if let Some(fields) = self.fields.clone().filter(|_| self.fields_fit()) {
             pairs.push((FIELDS_KEY, fields));
         }

@@ -1,10 +1,18 @@
 //! Token usage of model requests, as reported by lines of transcripts. Several lines repeat the
 //! report of one request; the caller uses the last one. It must not sum reports.
 
-use super::members::{JsonMembers, ObjectWriter, is_true, quote};
+use std::collections::HashMap;
+
+use super::{
+    members::{JsonMembers, ObjectWriter, is_true, quote},
+    route::short_id,
+};
 
 /// Model name in messages that the program, not a model, wrote.
 pub(super) const SYNTHETIC: &str = "<synthetic>";
+
+/// Characters of the first line's `uuid` in the id of a chain.
+const CHAIN_CHARS: usize = 8;
 
 /// Id of a request, and the members of its usage report.
 pub(super) type UsageReport = (String, Vec<(&'static str, String)>);
@@ -37,9 +45,32 @@ pub(super) fn thread_of(line: &JsonMembers) -> Option<String> {
     is_aside.then(|| line.text("agentId").unwrap_or_else(|| "sidechain".to_owned()))
 }
 
-/// Returns the usage report in a line of Codex. It has no id, so the running total identifies the
-/// request.
-pub(super) fn codex_report(line: &JsonMembers) -> Option<UsageReport> {
+/// Chains of lines without the id of a subagent, each of one subagent, by hashes of their `uuid`s:
+/// Claude Code 1 writes no ids. A chain begins with a line without a parent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Sidechains(HashMap<u64, String>);
+
+impl Sidechains {
+    /// Returns the id of the subagent that wrote the next line: that of the line, or one made from
+    /// the first line of its chain.
+    pub(super) fn thread_of(&mut self, line: &JsonMembers) -> Option<String> {
+        let named = thread_of(line)?;
+        let Some(uuid) = line.text("uuid").filter(|_| line.raw("agentId").is_none()) else {
+            return Some(named);
+        };
+        let parent = line.text("parentUuid");
+        let chain = match &parent {
+            Some(parent) => self.0.get(&short_id(parent)).cloned().unwrap_or(named),
+            None => format!("{named}-{}", uuid.chars().take(CHAIN_CHARS).collect::<String>()),
+        };
+        self.0.insert(short_id(&uuid), chain.clone());
+        Some(chain)
+    }
+}
+
+/// Returns the usage report in a line of Codex, which does not have the model. It has no id, so the
+/// running total identifies the request.
+pub(super) fn codex_report(line: &JsonMembers, model: Option<&str>) -> Option<UsageReport> {
     const COUNTS: [&str; 3] = ["input_tokens", "output_tokens", "total_tokens"];
     let inner = |of: &JsonMembers, name: &str| JsonMembers::read(of.non_null(name)?.get()).ok();
     let payload = inner(line, "payload")?;
@@ -56,7 +87,12 @@ pub(super) fn codex_report(line: &JsonMembers) -> Option<UsageReport> {
             cached.get()
         ));
     }
-    Some((total.get().to_owned(), vec![("model_usage", usage)]))
+    let mut members = vec![("model_usage", usage)];
+    members.extend(model.map(|model| ("model", quote(model))));
+    let window = counts_object(&info, &["model_context_window"]);
+    let window = window.and(info.raw("model_context_window"));
+    members.extend(window.map(|window| ("context_window", window.get().to_owned())));
+    Some((total.get().to_owned(), members))
 }
 
 /// Returns an object of the named members that are counts; `None` if there are none.

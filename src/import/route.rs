@@ -196,7 +196,7 @@ fn kind_of_user_line(line: &JsonMembers) -> Option<LineKind> {
     })
 }
 
-fn short_id(uuid: &str) -> u64 {
+pub(super) fn short_id(uuid: &str) -> u64 {
     let hash = blake3::hash(uuid.as_bytes());
     u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
 }

@@ -53,6 +53,9 @@ pub struct ReadOffset {
     /// Byte offset of the oldest line of Codex before the offset whose call has no output yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open: Option<u64>,
+    /// Name of the model before the offset, if only the context of a turn has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Reason for which the transcript was read from its beginning again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub again: Option<TranscriptChange>,
@@ -166,8 +169,9 @@ pub fn read_since(
         }
         _ => None,
     };
-    let from = place.filter(|_| again.is_none()).map_or(0, |place| place.bytes);
-    let open = place.filter(|_| again.is_none()).and_then(|place| place.open);
+    let known = place.filter(|_| again.is_none());
+    let from = known.map_or(0, |place| place.bytes);
+    let open = known.and_then(|place| place.open);
     let begin = open.filter(|open| *open < from && from - open <= OPEN_BYTES).unwrap_or(from);
     let bytes_max = TAIL_BYTES + usize::try_from(from - begin).unwrap_or_default();
     source.seek(SeekFrom::Start(begin))?;
@@ -185,10 +189,10 @@ pub fn read_since(
     let mut reader = TailReader {
         program,
         claude: ClaudeState::default(),
-        codex: CodexState::default(),
+        codex: CodexState::with_model(known.and_then(|place| place.model.clone())),
         secrets,
         may_read,
-        leaf: place.filter(|_| again.is_none()).and_then(|place| place.leaf.clone()),
+        leaf: known.and_then(|place| place.leaf.clone()),
         is_branch: false,
         branch: None,
         events: Vec::new(),
@@ -224,8 +228,14 @@ pub fn read_since(
     let open = reader.calls.values().map(|call| call.line);
     let open = open.filter(|open| bytes - open <= OPEN_BYTES).min();
     let open = open.filter(|_| program == TranscriptProgram::Codex);
-    let place =
-        ReadOffset { bytes, check: hash_before(source, bytes)?, leaf: reader.leaf, open, again };
+    let place = ReadOffset {
+        bytes,
+        check: hash_before(source, bytes)?,
+        leaf: reader.leaf,
+        open,
+        model: reader.codex.model,
+        again,
+    };
     let events = reader.events.into_iter().map(|(_, event)| event).collect();
     Ok(NewLines { place, branch: reader.branch, events, prompts })
 }
@@ -447,7 +457,9 @@ impl TailReader<'_> {
                 _ => {}
             }
         }
-        if let Some(report) = usage_report(self.program, line, thread_of(line)) {
+        if let Some(report) =
+            usage_report(self.program, line, thread_of(line), self.codex.model.as_deref())
+        {
             // The report of a request's last line replaces the earlier ones.
             self.events.retain(|(id, _)| *id != report.id);
             let report = self.mask(report, &MaskingReport::default());

@@ -8,10 +8,10 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     claude::ClaudeState,
     codex::{self, CodexState},
-    draft::{ASIDE, EventDraft, IdSource, RecordName, new_draft},
+    draft::{ASIDE, EventDraft, IdSource, RecordName, new_draft, rewound_event, time_head},
     fitting,
     members::{JsonMembers, ObjectWriter, canonical_text, merge, quote},
-    requests,
+    requests::{self, Sidechains},
     route::LineTree,
 };
 use crate::event::{Timestamp, kinds, push_bounded};
@@ -82,8 +82,13 @@ pub struct Transcript {
     subagent: Option<String>,
     pub(super) claude: ClaudeState,
     codex: CodexState,
+    sidechains: Sidechains,
+    /// Id of the subagent that wrote the current line; `None` for the session's agent.
+    thread: Option<String>,
     /// Number of occurrences of each line, by its short hash.
     seen: HashMap<[u8; 12], u32>,
+    /// The time of the latest line that has one: a line without a time has this one.
+    at: Option<String>,
     recent: VecDeque<RecentLine>,
     /// Id of the first event of the last line.
     last: Option<String>,
@@ -124,7 +129,10 @@ impl Transcript {
             subagent: None,
             claude: ClaudeState::default(),
             codex: CodexState::default(),
+            sidechains: Sidechains::default(),
+            thread: None,
             seen: HashMap::new(),
+            at: None,
             recent: VecDeque::new(),
             last: None,
             route: LineTree::default(),
@@ -142,11 +150,6 @@ impl Transcript {
     /// Returns the format of its lines.
     fn format(&self) -> &'static str {
         if self.subagent.is_some() { SUBAGENT_FORMAT } else { self.program.as_str() }
-    }
-
-    /// Returns the id of the subagent that wrote a line; `None` for the session's agent.
-    fn thread_of(&self, line: &JsonMembers) -> Option<String> {
-        self.subagent.clone().or_else(|| requests::thread_of(line))
     }
 
     /// Returns the program that wrote the transcript.
@@ -231,7 +234,9 @@ impl Transcript {
         is_own: bool,
     ) -> Vec<EventDraft> {
         let own = line.filter(|_| is_own);
-        let report = own.and_then(|line| usage_report(self.program, line, self.thread_of(line)));
+        let report = own.and_then(|line| {
+            usage_report(self.program, line, self.thread.clone(), self.codex.model.as_deref())
+        });
         if let Some(report) = report {
             self.requests.retain(|one| one.id != report.id);
             self.requests.push_back(named_by_content(report));
@@ -239,6 +244,21 @@ impl Transcript {
         let left = if line.is_some() { OPEN_MAX } else { 0 };
         let done = self.requests.len().saturating_sub(left);
         self.requests.drain(..done).collect()
+    }
+
+    /// Returns true if no line with a time was recorded.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.at.is_none()
+    }
+
+    /// Records the time of a line, if it has one, for the next lines without.
+    pub(super) fn record_time(&mut self, line: &JsonMembers) {
+        self.at = time_text(line).or(self.at.take());
+    }
+
+    /// Returns the event with the ranges that were withdrawn from the conversation.
+    pub(super) fn rewound_event(&self, withdrawn: &[(u64, u64)]) -> EventDraft {
+        rewound_event(withdrawn, self.at.as_deref())
     }
 
     /// Returns the events of the next line. `before` is the text between it and the line before.
@@ -249,6 +269,8 @@ impl Transcript {
         text: &str,
         before: &str,
     ) -> Vec<EventDraft> {
+        self.record_time(line);
+        self.thread = self.subagent.clone().or_else(|| self.sidechains.thread_of(line));
         let is_first = self.last.is_none();
         let unusual = before != usual_separator(is_first);
         // This record is in the same line as the previous one.
@@ -273,7 +295,7 @@ impl Transcript {
         hasher.update(after.as_bytes());
         let hash = hasher.finalize().to_hex().chars().take(24).collect();
         let id = RecordName { name: "end-".to_owned(), hash }.part_id('.', 0);
-        let mut body = ObjectWriter::new();
+        let mut body = time_head(self.at.as_deref());
         body.add("raw_format", &quote(self.program.as_str()));
         body.add("raw_after", &quote(after));
         Some(named_by_content(new_draft(&id, kinds::TRANSCRIPT_ENTRY, &body.finish())))
@@ -306,9 +328,7 @@ impl Transcript {
     ) -> Vec<EventDraft> {
         let id = self.unique_name(line, text);
         let bodies = match self.program {
-            TranscriptProgram::ClaudeCode => {
-                self.claude.bodies(line, self.thread_of(line).is_some())
-            }
+            TranscriptProgram::ClaudeCode => self.claude.bodies(line, self.thread.is_some()),
             TranscriptProgram::Codex => self.codex.bodies(line),
         };
         let apart = self.apart.take();
@@ -350,11 +370,7 @@ impl Transcript {
 
     /// Returns the members that each event of a line has; a missing time is the previous one.
     fn event_head(&self, line: &JsonMembers) -> ObjectWriter {
-        let mut head = line_head(line, self.thread_of(line));
-        if let Some(at) = self.codex.inherited_time(line) {
-            head.add("created_at", &quote(at));
-        }
-        head
+        head_at(self.at.as_deref(), line, self.thread.clone())
     }
 
     /// Returns the name of a line, with the number of its occurrence. The session id is ignored: a
@@ -436,15 +452,17 @@ fn named_by_content(draft: EventDraft) -> EventDraft {
     EventDraft { named: IdSource::Content, ..draft }
 }
 
-/// Returns the event of the usage report in a line, with an id derived from the request's.
+/// Returns the event of the usage report in a line, with an id derived from the request's. `model` is
+/// that of the turn, for a program whose reports do not name it.
 pub(super) fn usage_report(
     program: TranscriptProgram,
     line: &JsonMembers,
     thread: Option<String>,
+    model: Option<&str>,
 ) -> Option<EventDraft> {
     let (request, members) = match program {
         TranscriptProgram::ClaudeCode => requests::claude_report(line)?,
-        TranscriptProgram::Codex => requests::codex_report(line)?,
+        TranscriptProgram::Codex => requests::codex_report(line, model)?,
     };
     let mut whole = line_head(line, thread);
     whole.add("recorded_from", "\"transcript\"");
@@ -466,14 +484,19 @@ pub(super) fn name_of_line(line: &JsonMembers, text: &str) -> ([u8; 12], RecordN
     (short, RecordName { name: "line-".to_owned(), hash: hash.to_hex().chars().take(24).collect() })
 }
 
+/// Returns the time of a line as it has it, if it is valid.
+fn time_text(line: &JsonMembers) -> Option<String> {
+    line.text("timestamp").filter(|time| Timestamp::parse(time).is_some())
+}
+
 /// Returns the members that each event of a line has: its time, its id, its parent's id and the
 /// subagent's.
 pub(super) fn line_head(line: &JsonMembers, thread: Option<String>) -> ObjectWriter {
-    let mut head = ObjectWriter::new();
-    let time = line.text("timestamp").filter(|time| Timestamp::parse(time).is_some());
-    if let Some(time) = time {
-        head.add("created_at", &quote(&time));
-    }
+    head_at(time_text(line).as_deref(), line, thread)
+}
+
+fn head_at(at: Option<&str>, line: &JsonMembers, thread: Option<String>) -> ObjectWriter {
+    let mut head = time_head(at);
     for (from, to) in [("uuid", "uuid"), ("parentUuid", "parent_uuid")] {
         if let Some(value) = line.non_null(from) {
             head.add(to, value.get());

@@ -31,6 +31,7 @@ mod small_talk;
 mod sources;
 mod strip;
 pub mod threads;
+mod times;
 mod turns;
 pub mod usage;
 mod user_text;
@@ -62,13 +63,14 @@ pub use small_talk::is_narration;
 pub use sources::{ResearchSource, Sources, normalize_url};
 pub use strip::{CELLS_MAX, PAIR_REACH, Strip, row_kind};
 pub use threads::Threads;
+pub use times::EventTimes;
 pub use usage::{ContextLevel, ReportedRequest, ReportedUsage};
 pub use user_text::{extract_typed_text, strip_program_text};
 pub use work::{FileFact, FileState, RefusalFact, WorkFacts};
 
 use crate::{
-    event::{Event, Origin, Position, Timestamp, kinds, pace},
-    traces::OpenCalls,
+    event::{Event, Position, Timestamp, kinds, pace},
+    traces::{OpenCalls, TracedCall, tools::ToolKind},
 };
 
 /// Least steps that folding an event counts as, and bytes of its body per further step.
@@ -80,8 +82,8 @@ const BYTES_OF_A_STEP: usize = 128;
 pub struct Facts {
     /// First position that is not folded yet.
     pub position: Position,
-    /// Times of the first and the latest event, by the store's clock.
-    pub times: Option<(Timestamp, Timestamp)>,
+    /// Times of its events.
+    pub times: EventTimes,
     /// Research steps, gaps and sources.
     pub research: Research,
     /// Best sentences of steps and messages.
@@ -217,13 +219,17 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
-    /// Returns the calls without a result whose turn has not ended, oldest first: each tool, and
-    /// its input on one line.
-    pub fn unfinished_calls(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// Returns the calls of the last session without a result whose turn has not ended, oldest
+    /// first, but for those of this program: position, tool, and input on one line.
+    pub fn unfinished_calls(&self) -> impl DoubleEndedIterator<Item = (Position, &str, &str)> {
         let open: Vec<Position> =
             self.outcomes.open_calls().iter().map(|call| call.position).collect();
-        let calls = self.calls.open().filter(move |call| open.contains(&call.position));
-        calls.map(|call| (&*call.tool, &*call.input))
+        let base = self.session_base();
+        let is_left = move |call: &&TracedCall| {
+            call.position >= base && open.contains(&call.position) && call.does != ToolKind::Own
+        };
+        let calls = self.calls.open().filter(is_left);
+        calls.map(|call| (call.position, &*call.tool, &*call.input))
     }
 
     /// Converts a position of the facts: the 1-based number of its session in the chain, `None` for
@@ -254,21 +260,10 @@ impl Facts {
         }
     }
 
-    /// Returns the time of the next event. Bookkeeping in a transcript may have none but that of
-    /// its import: it counts at the time of the event before it.
-    fn time_of(&self, event: &Event) -> Timestamp {
-        match (event.created_at, self.times) {
-            (None, Some((_, last))) if event.origin == Origin::Import => last,
-            _ => event.happened_at(),
-        }
-    }
-
     fn fold_at(&mut self, event: &Event, base: Position) {
         pace::steps(FOLD_STEPS + event.body.len() / BYTES_OF_A_STEP);
         self.position = event.position.plus(1);
-        let at = self.time_of(event);
-        let (first, last) = self.times.unwrap_or((at, at));
-        self.times = Some((first.min(at), last.max(at)));
+        let happened_at = self.times.fold(event);
         self.memory.fold(event);
         self.graph.fold(event);
         if let Some(marked) = self.marks.fold(event, base)
@@ -316,7 +311,7 @@ impl Facts {
         } else {
             self.findable.fold_recorded(event);
         }
-        self.fold_phase(event, made);
+        self.fold_phase(event, happened_at, made);
     }
 
     /// Withdraws the statements that a user message or a refused call at a position refutes.
@@ -337,7 +332,12 @@ impl Facts {
     }
 
     /// Folds into the phases the meaning that other folds found in the event.
-    fn fold_phase(&mut self, event: &Event, made: Option<phases::ToolEffect>) {
+    fn fold_phase(
+        &mut self,
+        event: &Event,
+        happened_at: Timestamp,
+        made: Option<phases::ToolEffect>,
+    ) {
         let at = event.position;
         let is_step = event.kind.as_str() == kinds::RESEARCH_STEP;
         let found = self.findings.take_latest();
@@ -364,7 +364,7 @@ impl Facts {
             made,
             said,
         };
-        self.phases.fold(at, self.time_of(event), mark);
+        self.phases.fold(at, happened_at, mark);
     }
 
     /// Returns the approximate memory use of the facts in bytes.

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    ReportedRequest, SessionFold, body, extract_typed_text, parse_withdrawn, read_compaction,
+    EventTimes, ReportedRequest, SessionFold, body, extract_typed_text, parse_withdrawn,
+    read_compaction,
 };
 use crate::{
     api::rows::{RowKind, StripBucket, StripMark, StripMarkKind},
@@ -81,6 +82,8 @@ pub struct Strip {
     /// True if a mark was dropped because of the bound.
     has_dropped_marks: bool,
     calls: OpenCalls,
+    times: EventTimes,
+    window: Option<u64>,
 }
 
 impl SessionFold for Strip {
@@ -95,6 +98,8 @@ impl SessionFold for Strip {
             gaps: VecDeque::new(),
             has_dropped_marks: false,
             calls: OpenCalls::within_reach(workspace, None, PAIR_REACH),
+            times: EventTimes::default(),
+            window: None,
         }
     }
 
@@ -112,12 +117,13 @@ impl SessionFold for Strip {
             _ => event.kind.as_str() == kinds::SESSION_ERROR,
         };
         let report = ReportedRequest::from_event(event);
+        self.window = report.as_ref().and_then(ReportedRequest::own_window).or(self.window);
         let kind = row_kind(event);
         let count = |counts: bool| u32::from(counts);
         let is_agent = matches!(kind, RowKind::Agent | RowKind::Thinking);
         let (is_user, is_call) = (kind == RowKind::User, kind == RowKind::Call);
         let own = Cell {
-            at: Some(event.happened_at()),
+            at: Some(self.times.fold(event)),
             user: count(is_user),
             agent: count(is_agent),
             calls: count(is_call),
@@ -154,6 +160,12 @@ impl Strip {
     #[must_use]
     pub fn width(&self) -> u64 {
         self.width
+    }
+
+    /// Returns the size of the model's context that the harness reported last.
+    #[must_use]
+    pub fn window(&self) -> Option<u64> {
+        self.window
     }
 
     /// Returns the marks by position, gaps included, and false if some are not kept.

@@ -9,7 +9,7 @@ use super::body;
 use crate::{
     api::views::SubagentOut,
     event::{Event, Position, kinds, push_bounded, text::one_line},
-    traces::{ToolEvent, TracedCall, parse_string, read_thread, thread_name, tools},
+    traces::{ToolEvent, TracedCall, content_text, parse_string, read_thread, thread_name, tools},
 };
 
 /// Most subagents kept.
@@ -36,8 +36,10 @@ pub struct Threads {
 #[derive(Clone, Debug)]
 struct AgentCall {
     position: Position,
-    /// Id of the subagent, once a result names it.
+    /// Id of the subagent, once a result names it or its first message is the prompt.
     agent: Option<String>,
+    /// Hash of the prompt.
+    prompt: Option<blake3::Hash>,
     thread: Option<String>,
     kind: Option<String>,
     description: Option<String>,
@@ -49,6 +51,14 @@ struct SubagentBody<'a> {
     #[serde(borrow)]
     session_thread_id: Option<&'a RawValue>,
     agent_name: Option<String>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+/// Member of the result of a call that started a subagent.
+#[derive(Deserialize)]
+struct StartedBody {
+    agent_id: Option<String>,
 }
 
 impl Threads {
@@ -80,7 +90,7 @@ impl Threads {
                 if let Some(one) = self.thread_at(call.thread(), event.position) {
                     one.failures += u64::from(answer.failed);
                 }
-                self.link_result(call, &answer.text);
+                self.link_result(event, call, &answer.text);
             }
             None => drop(self.fold_other(event)),
         }
@@ -99,6 +109,8 @@ impl Threads {
             let started = AgentCall {
                 position: event.position,
                 agent: None,
+                prompt: tools::read_first(&input, &["prompt"], parse_string)
+                    .map(|text| hash_of_prompt(&text)),
                 thread: call.thread().map(str::to_owned),
                 kind: short(&["subagent_type", "agent_type"], KIND_CHARS_MAX),
                 description: short(&["description", "prompt"], DESCRIPTION_CHARS_MAX),
@@ -108,15 +120,17 @@ impl Threads {
     }
 
     /// Records the call that started a subagent, by the id in its result.
-    fn link_result(&mut self, call: &TracedCall, text: &str) {
+    fn link_result(&mut self, event: &Event, call: &TracedCall, text: &str) {
         let at = self.calls.iter().position(|open| open.position == call.position);
-        let started = at.and_then(|at| self.calls.remove(at));
+        let Some(started) = at.and_then(|at| self.calls.remove(at)) else { return };
+        let member = body::read::<StartedBody>(&event.body).and_then(|body| body.agent_id);
         let named = text.rfind(NAMES_AGENT).and_then(|at| text.get(at + NAMES_AGENT.len()..));
         let named = named.map(|rest| {
             let end = rest.find(|one: char| !one.is_alphanumeric() && !matches!(one, '-' | '_'));
             thread_name(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default())
         });
-        if let (Some(started), Some(name)) = (started, named.filter(|name| !name.is_empty())) {
+        let member = member.as_deref().map(thread_name);
+        if let Some(name) = member.or(named).filter(|name| !name.is_empty()) {
             match self.all.iter_mut().find(|one| one.thread == name) {
                 Some(one) => started.link(one),
                 // A subagent in the background, or of which no event is recorded yet.
@@ -138,6 +152,15 @@ impl Threads {
         if !known && kind == kinds::SESSION_THREAD_STATUS_IDLE && named.is_none() {
             // The program's own, which wrote the summary of a compaction.
             return None;
+        }
+        let prompt = body.content.filter(|_| kind == kinds::AGENT_THREAD_MESSAGE_SENT && !known);
+        let prompt = prompt.map(|prompt| hash_of_prompt(&content_text(prompt)));
+        let is_prompted = |call: &&mut AgentCall| {
+            call.agent.is_none() && prompt.is_some_and(|one| call.prompt == Some(one))
+        };
+        let mut prompted = self.calls.iter_mut().filter(is_prompted);
+        if let (Some(call), None) = (prompted.next(), prompted.next()) {
+            call.agent = Some(thread.clone());
         }
         // Until its result names the subagent, a single call of its kind is the one.
         let fits = |call: &&AgentCall| {
@@ -181,6 +204,11 @@ impl Threads {
         one.to = at.plus(1);
         Some(one)
     }
+}
+
+/// Hashes a prompt, without blanks around it.
+fn hash_of_prompt(prompt: &str) -> blake3::Hash {
+    blake3::hash(prompt.trim().as_bytes())
 }
 
 impl AgentCall {

@@ -97,6 +97,8 @@ pub struct ReportedRequest {
     pub tokens: u64,
     /// Its own row.
     pub row: UsageRow,
+    /// Size of the model's context in tokens, if the harness knows it.
+    pub window: Option<u64>,
 }
 
 impl ReportedRequest {
@@ -135,7 +137,14 @@ impl ReportedRequest {
         let thread = read_first(report, &["session_thread_id"], read_thread);
         let tokens = Some(count(&["total_tokens"])).filter(|total| *total > 0);
         let tokens = tokens.unwrap_or(input + output);
-        Some(Self { tokens, row: UsageRow { day, model, thread, totals } })
+        let window = Some(first_count(std::slice::from_ref(report), &["context_window"]))
+            .filter(|size| *size > 0);
+        Some(Self { tokens, row: UsageRow { day, model, thread, totals }, window })
+    }
+
+    /// Returns the reported size of the context of the session's own thread.
+    pub(super) fn own_window(&self) -> Option<u64> {
+        self.window.filter(|_| self.row.thread.is_none())
     }
 }
 
@@ -148,6 +157,8 @@ pub struct ReportedUsage {
     pub rows: Vec<UsageRow>,
     /// Latest report of the session's own thread.
     pub latest: Option<RequestTokens>,
+    /// Size of the model's context in tokens, as reported last for the session's own thread.
+    pub window: Option<u64>,
     /// Level recorded last, and its position.
     pub recorded: Option<(ContextLevel, Position)>,
     /// Lowest number of tokens reported since then.
@@ -181,7 +192,9 @@ impl ReportedUsage {
     }
 
     fn fold_report(&mut self, event: &Event) -> Option<()> {
-        let ReportedRequest { tokens, row } = ReportedRequest::from_event(event)?;
+        let report = ReportedRequest::from_event(event)?;
+        self.window = report.own_window().or(self.window);
+        let ReportedRequest { tokens, row, .. } = report;
         let is_aside = row.thread.is_some();
         add(&mut self.totals, &row.totals);
         self.add_row(row);

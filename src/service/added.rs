@@ -181,7 +181,7 @@ impl Service {
 
     /// Returns the batch of events that are due according to the session's facts.
     fn due_events(&self, info: &SessionInfo, facts: &Facts) -> Batch {
-        let monitor = self.monitor.with_metadata(&info.metadata);
+        let monitor = self.monitor.of_session(&info.metadata, facts.usage.window);
         let crossed = monitor.crossed_level(&facts.usage).map(|(level, tokens)| {
             let (level, limit) = (level.as_str().to_owned(), monitor.limit);
             let body = body::write(&ThresholdBody { tokens, limit, level });

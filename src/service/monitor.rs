@@ -15,7 +15,7 @@ const MARGIN: (&str, &str) = ("token_margin", "a whole number of tokens");
 /// Limits of a model's context window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContextLimits {
-    /// Size of the model's context in tokens; default 200 000. Set for another model.
+    /// Size of the model's context in tokens, unless the harness reports it; default 200 000.
     pub limit: u64,
     /// Percent of the limit from which the context should be reduced; default 75.
     pub threshold_percent: u64,
@@ -30,12 +30,16 @@ impl Default for ContextLimits {
 }
 
 impl ContextLimits {
-    /// Returns the limits of a session: those of its metadata, with these as defaults.
+    /// Returns the limits of a session: those of its metadata, else the size of the context that
+    /// its harness reported last, with these as defaults.
     #[must_use]
-    pub fn with_metadata(self, metadata: &BTreeMap<String, String>) -> Self {
+    pub fn of_session(self, metadata: &BTreeMap<String, String>, reported: Option<u64>) -> Self {
         let value = |(name, _): (&str, &str)| metadata.get(name);
         Self {
-            limit: value(LIMIT).and_then(|text| text.parse().ok()).unwrap_or(self.limit),
+            limit: value(LIMIT)
+                .and_then(|text| text.parse().ok())
+                .or(reported)
+                .unwrap_or(self.limit),
             threshold_percent: value(THRESHOLD)
                 .and_then(|text| parse_percent(text))
                 .unwrap_or(self.threshold_percent),

@@ -55,11 +55,11 @@ impl Service {
             let name = past.info.key.session.to_string();
             let look = move |facts: &Facts| {
                 let (_, text) = harness::continuation(facts, &name, room, Tokenizer::O200k, false);
-                (text, facts.next_position(), harness::unfinished_calls(facts))
+                (text, facts.next_position())
             };
             match self.view_chain_as_of(&past.info.key, None, look).await {
-                Ok((text, position, begun)) => {
-                    (start.last, start.begun) = (text, begun);
+                Ok((text, position)) => {
+                    start.last = text;
                     from = Some((past.info.key.session.clone(), position));
                 }
                 Err(error) if error.code.has_lost_events() => {

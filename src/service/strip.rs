@@ -46,16 +46,16 @@ impl Service {
         let wanted = self.resolve_range(&key, (from, to), tail).await?;
         let look = move |info: &SessionInfo, strip: &Strip| {
             let (marks, is_complete) = strip.marks();
-            (info.clone(), strip.buckets(wanted, most), marks, is_complete)
+            (info.clone(), strip.buckets(wanted, most), marks, is_complete, strip.window())
         };
-        let (info, (shown, width, buckets), mut marks, mut complete) =
+        let (info, (shown, width, buckets), mut marks, mut complete, reported) =
             self.with_fold(&key, |cached| &mut cached.strip, look).await?;
         complete &= self.add_checkpoint_marks(&key, &mut marks).await?;
         complete &= self.add_fork_marks(&info, &mut marks).await?;
         let shown = Range::new(shown.from, shown.to.min(info.tail.max(shown.from)));
         marks.retain(|mark| shown.contains(mark.position) || mark.position == shown.to);
         marks.sort_by_key(|mark| mark.position);
-        let monitor = self.monitor.with_metadata(&info.metadata);
+        let monitor = self.monitor.of_session(&info.metadata, reported);
         Ok(StripAnswer {
             from: shown.from,
             to: shown.to,

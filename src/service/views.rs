@@ -177,7 +177,8 @@ impl Service {
         let look = |facts: &Facts| (facts.usage.clone(), facts.position);
         let (usage, position) = self.view_at_point(caller, session, at, look).await?;
         let info = self.store.info(&caller.key(session)).await?;
-        let (monitor, report) = (self.monitor.with_metadata(&info.metadata), usage.latest);
+        let monitor = self.monitor.of_session(&info.metadata, usage.window);
+        let report = usage.latest;
         let level = report.and_then(|report| monitor.level(report.tokens));
         let context = UsageAnswer {
             position,

@@ -125,8 +125,10 @@ impl Service {
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
         let as_of = query.at.as_ref().map(|_| at);
-        let room =
-            self.monitor.with_metadata(&self.store.info(&key).await?.metadata).window_tokens();
+        let info = self.store.info(&key).await?;
+        let reported = self.peek_facts(&key, |_, facts| facts.usage.window).await;
+        let reported = reported.ok().flatten();
+        let room = self.monitor.of_session(&info.metadata, reported).window_tokens();
         let mut plan = Self::plan_window(query, begin, room)?;
         plan.withdrawn = self.withdrawn_parts(&key, at).await?;
         let plan = plan;

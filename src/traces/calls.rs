@@ -169,7 +169,7 @@ impl OpenCalls {
     }
 
     /// Returns the calls without results, oldest first.
-    pub(crate) fn open(&self) -> impl Iterator<Item = &TracedCall> {
+    pub(crate) fn open(&self) -> impl DoubleEndedIterator<Item = &TracedCall> {
         self.open.iter()
     }
 

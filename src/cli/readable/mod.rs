@@ -83,7 +83,7 @@ enum MemberFormat {
 }
 
 /// Members of a view that is a selection, in the order of printing.
-const SECTIONS: [(&str, &str, MemberFormat); 28] = [
+const SECTIONS: [(&str, &str, MemberFormat); 29] = [
     ("task", "Task", MemberFormat::Text),
     ("goal", "Goal", MemberFormat::Text),
     ("instructions", "Instructions", MemberFormat::Items),
@@ -91,6 +91,7 @@ const SECTIONS: [(&str, &str, MemberFormat); 28] = [
     ("phases", "Phases", MemberFormat::Phases),
     ("plan", "Plan", MemberFormat::Plan),
     ("next", "Next", MemberFormat::Items),
+    ("begun", "Begun, without a result so far", MemberFormat::Items),
     ("failures", "Failing", MemberFormat::Items),
     ("mended", "Mended", MemberFormat::Items),
     ("files", "Files changed", MemberFormat::Items),

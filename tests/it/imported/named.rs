@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{SESSION, Transcript, import, taken, view};
-use crate::program::Place;
+use crate::program::{Place, lines as json_lines};
 
 fn title(place: &Place) -> Value {
     place.run(&["show", SESSION, "--json"]).json()["title"].clone()
@@ -63,6 +63,67 @@ fn an_imported_session_has_the_times_of_its_events() {
     place.run_with(&["append", SESSION], &note).ok();
     let updated = place.run(&["show", SESSION, "--json"]).json()["updated_at"].clone();
     assert!(!updated.as_str().unwrap().starts_with("2026-09-14T08:00:02"), "{updated}");
+}
+
+#[test]
+fn a_line_without_a_time_has_that_of_the_line_before_it_or_else_of_the_next() {
+    let talk = Transcript::default();
+    talk.raw(&json!({ "type": "permission-mode", "permissionMode": "plan", "sessionId": SESSION }));
+    let root = talk.user("Draw the weir");
+    talk.says("m1", "Drawn.");
+    talk.raw(&json!({ "type": "ai-title", "aiTitle": "The weir", "sessionId": SESSION }));
+    talk.user("Paint it red");
+    talk.back_to(Some(&root));
+    talk.user("Paint it green");
+    talk.raw(&json!({ "type": "last-prompt", "lastPrompt": "Paint", "sessionId": SESSION }));
+    let place = Place::new();
+    let seconds = || {
+        let second = |event: &Value| {
+            let at = event["created_at"].as_str().unwrap_or_else(|| panic!("{event}"));
+            assert!(at.starts_with("2026-09-14T08:00:"), "{event}");
+            at.get(17..19).unwrap().to_owned()
+        };
+        place.events(SESSION).iter().map(second).collect::<Vec<_>>().join(" ")
+    };
+    // A file may end without a newline, which is stored as an event, too.
+    let begun = talk.text().trim_end().to_owned();
+    import(&place, &begun);
+    assert_eq!(seconds(), "01 01 02 02 03 04 04 04 04");
+    let brief = place.run(&["view", SESSION]).ok();
+    assert!(brief.contains("last worked on 2026-09-14 08:00 UTC"), "{brief}");
+    assert_eq!(import(&place, &begun).1["added"], 0);
+    talk.says("m2", "Green.");
+    talk.raw(&json!({ "type": "summary", "summary": "Done", "leafUuid": "elsewhere" }));
+    assert_eq!(import(&place, &talk.text()).1["added"], 2);
+    assert_eq!(import(&place, &talk.text()).1["added"], 0);
+    assert_eq!(seconds(), "01 01 02 02 03 04 04 04 04 05 05");
+    let back = place.run(&["export", SESSION, "--format", "claude-code"]).ok();
+    assert_eq!(back, talk.text());
+}
+
+#[test]
+fn an_imported_transcript_is_listed_with_its_program_as_the_client() {
+    let place = Place::new();
+    let talk = Transcript::default();
+    talk.user("Draw the weir");
+    import(&place, &talk.text());
+    let rollout = json!({ "timestamp": "2026-09-14T08:00:00Z", "type": "session_meta",
+        "payload": { "id": "0199f2a4-77aa-7c10-8f3e-2b1c0d9e8f71", "cwd": "/home/ada/mill" } });
+    let file = place.write("rollout.jsonl", &format!("{rollout}\n"));
+    place.run(&["import", file.to_str().unwrap()]).ok();
+    let listed = |client: &str| place.run(&["sessions", "--all", "--client", client]).ok();
+    for (client, session) in [("claude-code", SESSION), ("codex", "0199f2a4")] {
+        let listed = listed(client);
+        assert!(listed.lines().count() == 1 && listed.starts_with(session), "{client}: {listed}");
+        assert!(listed.contains(&format!("\t{client}\t")), "{listed}");
+    }
+    let written = place.run(&["export", SESSION, "--format", "md"]).ok();
+    assert!(written.contains("- client: claude-code"), "{written}");
+    // A session that an earlier version imported gets it from the next import.
+    place.run(&["tag", SESSION, "client="]).ok();
+    assert_eq!(listed("claude-code"), "");
+    import(&place, &talk.text());
+    assert!(listed("claude-code").starts_with(SESSION));
 }
 
 #[test]
@@ -170,4 +231,74 @@ fn the_directory_of_an_agent_stands_for_its_transcripts_and_another_one_is_refus
     );
     listed.sort();
     assert_eq!(listed, [rollout, one, two]);
+}
+
+#[test]
+fn a_request_that_a_resumed_session_repeats_is_counted_once() {
+    const RESUMED: &str = "5b1d7c0e-93aa-4f21-8d64-0c2e7f9a6b14";
+    const AGAIN: &str = "5b1d7c0e-93aa-4f21-8d64-0c2e7f9a6b15";
+    let talk = Transcript::default();
+    talk.user("Draw the weir");
+    let asks = |id: &str| {
+        let message = json!({ "id": id, "role": "assistant", "content": "Drawn.",
+            "usage": { "input_tokens": 1_000, "output_tokens": 5 } });
+        talk.add(json!({ "type": "assistant", "message": message }));
+        talk.text()
+    };
+    let first = asks("m1");
+    let second = asks("m2").replace(SESSION, RESUMED);
+    let third = asks("m3").replace(SESSION, AGAIN);
+    // In one run, in runs of their own, and the copy first.
+    for order in [vec![vec![0, 1, 2]], vec![vec![0], vec![1], vec![2]], vec![vec![2], vec![0, 1]]] {
+        let place = Place::new();
+        let files = [(SESSION, &first), (RESUMED, &second), (AGAIN, &third)]
+            .map(|(id, text)| place.write(&format!("{id}.jsonl"), text));
+        let names = files.each_ref().map(|file| file.to_str().unwrap());
+        for run in &order {
+            let run: Vec<&str> = run.iter().map(|at| names[*at]).collect();
+            place.run(&[&["import"], &*run].concat()).ok();
+        }
+        let used = place.run(&["usage", "--all", "--json"]).json();
+        assert_eq!(
+            (&used["requests"], &used["input_tokens"]),
+            (&json!(3), &json!(3_000)),
+            "{used}"
+        );
+        let again = place.run(&[&["import", "--json"], &names[..]].concat()).ok();
+        let added =
+            json_lines(&again).iter().map(|one| one["added"].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(added, 0, "{again}");
+        let back = place.run(&["export", AGAIN, "--format", "claude-code"]).ok();
+        assert_eq!(back, third, "{order:?}");
+    }
+}
+
+#[test]
+fn a_call_without_a_result_is_named_in_the_views_until_its_result() {
+    let talk = Transcript::default();
+    talk.user("Deploy the mill");
+    talk.calls("m1", "t1");
+    let input = json!({ "command": "./deploy.sh production" });
+    talk.result("t1", "ok");
+    talk.agent("m2", json!({ "type": "tool_use", "id": "t2", "name": "Bash", "input": input }));
+    let place = Place::new();
+    import(&place, &talk.text());
+    let list = "Begun, without a result so far:\n- $ ./deploy.sh production\n";
+    let shown = |view: &[&str]| place.run(&[&["view", SESSION], view].concat()).ok();
+    for view in [&[][..], &["continuation"]] {
+        assert!(shown(view).contains(list), "{view:?}: {}", shown(view));
+    }
+    let restored = || place.run(&["handoff", "restore", "/home/ada/mill", "--look"]).ok();
+    for text in [shown(&["summary"]), restored()] {
+        let named = ["Begun, without a result so far", "./deploy.sh production"];
+        assert!(named.iter().all(|words| text.contains(words)), "{text}");
+    }
+    for name in ["overview", "continuation"] {
+        assert_eq!(view(&place, name)["begun"], json!(["$ ./deploy.sh production"]), "{name}");
+    }
+    talk.result("t2", "Deployed.");
+    import(&place, &talk.text());
+    for text in [shown(&[]), shown(&["continuation"]), shown(&["summary"]), restored()] {
+        assert!(!text.contains("Begun"), "{text}");
+    }
 }

@@ -306,3 +306,67 @@ fn words_of_a_subagent_deliver_no_queued_prompt_and_a_rewind_keeps_its_events() 
     assert_eq!(rewound["withdrawn"].as_array().unwrap().len(), 1, "{rewound}");
     assert!(inside.contains("scarlet") && !inside.contains("walrus"), "{inside}");
 }
+
+#[test]
+fn each_chain_of_lines_without_an_id_is_a_subagent_with_the_call_that_has_its_prompt() {
+    let talk = Transcript::default();
+    talk.user("Have the gate and the weir checked");
+    let parts = ["gate", "weir"];
+    for part in parts {
+        let input = json!({ "subagent_type": format!("{part}-keeper"),
+            "prompt": format!("Check the {part}") });
+        talk.agent("m1", json!({ "type": "tool_use", "id": part, "name": "Task", "input": input }));
+    }
+    let caller = talk.user("Wait for both");
+    let aside = |kind: &str, parent: &Value, content: Value| {
+        let message = json!({ "role": kind, "id": "m", "content": content,
+            "usage": { "input_tokens": 10, "output_tokens": 5 } });
+        json!(talk.add(json!({ "type": kind, "isSidechain": true, "parentUuid": parent,
+            "message": message })))
+    };
+    // The chains of both are interleaved, as their calls ran at the same time.
+    let roots = parts.map(|part| aside("user", &json!(null), json!(format!("Check the {part}"))));
+    for (root, part) in roots.iter().zip(parts) {
+        let said = json!([{ "type": "text", "text": format!("The {part} holds.") }]);
+        aside("assistant", root, said);
+    }
+    talk.back_to(Some(&caller));
+    parts.iter().for_each(|part| drop(talk.result(part, "It holds.")));
+    let place = Place::new();
+    assert_eq!(import(&place, &talk.text()).0, 0);
+    let threads = view(&place, "threads")["threads"].clone();
+    let about = |one: &Value| (one["kind"].clone(), one["description"].clone());
+    let found: Vec<_> = threads.as_array().unwrap().iter().map(about).collect();
+    let expected =
+        parts.map(|part| (json!(format!("{part}-keeper")), json!(format!("Check the {part}"))));
+    assert_eq!(found, expected, "{threads}");
+    assert_eq!(import(&place, &talk.text()).1["added"], 0);
+    assert_eq!(exported(&place), talk.text());
+}
+
+#[test]
+fn a_subagent_that_only_the_record_of_a_result_names_is_linked_to_its_call() {
+    let talk = Transcript::default();
+    talk.user("Ask two for the hinge");
+    for id in ["t1", "t2"] {
+        let input = json!({ "subagent_type": format!("Explore {id}"), "prompt": "The hinge?" });
+        talk.agent("m1", json!({ "type": "tool_use", "id": id, "name": "Task", "input": input }));
+    }
+    let files = ["b2", "a1"].map(|agent| {
+        (format!("subagents/agent-{agent}.jsonl"), line(agent, 4.5, "user", json!("The hinge?")))
+    });
+    for (id, agent) in [("t2", "b2"), ("t1", "a1")] {
+        let block =
+            json!([{ "type": "tool_result", "tool_use_id": id, "content": "On the left." }]);
+        talk.add(json!({ "type": "user", "message": { "role": "user", "content": block },
+            "toolUseResult": { "status": "completed", "agentId": agent } }));
+    }
+    let place = Place::new();
+    let files = files.each_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+    added(&place, Some(&talk.text()), &files);
+    let threads = view(&place, "threads")["threads"].clone();
+    let about = |one: &Value| format!("{} {}", one["thread"], one["kind"]).replace('"', "");
+    let mut found: Vec<_> = threads.as_array().unwrap().iter().map(about).collect();
+    found.sort();
+    assert_eq!(found, ["a1 Explore t1", "b2 Explore t2"], "{threads}");
+}

@@ -343,6 +343,25 @@ async fn token_limits_of_a_session_override_those_of_the_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_context_size_that_the_harness_reports_is_the_limit_of_a_session_without_one() {
+    let house = monitored_house(1_000).await;
+    let new = json!({"id": "small", "metadata": {"token_limit": "400"}});
+    assert_eq!(house.post("/v1/sessions", &new).await.status, 201);
+    for (id, limit) in [("small", 400), ("own", 4_000)] {
+        let mut sized = report(360);
+        sized["context_window"] = json!(4_000);
+        // The context of a subagent is its own.
+        let mut aside = report(9);
+        (aside["context_window"], aside["session_thread_id"]) = (json!(9), json!("a1"));
+        emit(&house, id, json!([sized, report(360), aside])).await;
+        for name in ["usage", "strip"] {
+            assert_eq!(view(&house, id, name).await["limit"], limit, "{id} {name}");
+        }
+        assert_eq!(view(&house, id, "window").await["tokens_max"], limit * 3 / 4, "{id}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crossed_level_saves_the_session_and_a_tool_reports_the_level() {
     let house = monitored_house(1_000).await;
     let points = async || house.get("/v1/sessions/s/checkpoints").await.json()["data"].clone();

@@ -87,6 +87,31 @@ fn a_codex_request_is_reported_once() {
 }
 
 #[test]
+fn a_codex_request_has_the_model_of_its_turn_and_the_size_of_its_context() {
+    let line = |kind: &str, payload: &str| {
+        format!(r#"{{"timestamp":"2026-11-20T09:00:00Z","type":"{kind}","payload":{payload}}}"#)
+            + "\n"
+    };
+    let turn = line("turn_context", r#"{"cwd":"/w","model":"gpt-5.2-codex"}"#);
+    let used = |total: u32| {
+        let info = format!(
+            r#"{{"total_token_usage":{{"total_tokens":{total}}},"last_token_usage":{{"total_tokens":9}},"model_context_window":272000}}"#
+        );
+        line("event_msg", &format!(r#"{{"type":"token_count","info":{info}}}"#))
+    };
+    let has_both = |events: &[String]| {
+        let expected = [r#""model":"gpt-5.2-codex""#, r#""context_window":272000"#];
+        events.len() == 1 && expected.iter().all(|member| events[0].contains(member))
+    };
+    let begun = turn + &used(9);
+    let tail = read_new_lines(&begun, TranscriptProgram::Codex, None);
+    assert!(has_both(&tail.events), "{:?}", tail.events);
+    // The context of the turn is before the offset.
+    let tail = read_new_lines(&(begun + &used(18)), TranscriptProgram::Codex, Some(&tail.place));
+    assert!(has_both(&tail.events), "{:?}", tail.events);
+}
+
+#[test]
 fn each_line_is_read_once_and_a_torn_one_after_it_is_complete() {
     let whole = CLAUDE.len();
     let mut all = Vec::new();

@@ -113,3 +113,28 @@ fn a_result_that_names_a_subagent_before_its_first_event_links_its_call() {
     let calls: Vec<_> = found.iter().map(|one| (one.thread.as_str(), one.call)).collect();
     assert_eq!(calls, [("b2", Some(Position(1))), ("a1", Some(Position(0)))]);
 }
+
+#[test]
+fn parallel_subagents_are_those_of_the_calls_with_their_prompts_or_whose_results_name_them() {
+    let second = AGENT.replace("t1", "t5").replace("Find the lock", "Find the key");
+    let other = second.replace("Where is the lock", "Where is the key");
+    let said = |agent: &str, prompt: &str| {
+        format!(r#"{{"session_thread_id":"{agent}","content":"Where is the {prompt}?"}}"#)
+    };
+    let answer = |id: &str, agent: &str| {
+        format!(r#"{{"call_id":"{id}","content":"Found.","agent_id":"{agent}"}}"#)
+    };
+    let calls_of = |second: &str, answers: &[String]| {
+        let said = [said("b2", "key"), said("a1", "lock")];
+        let mut events = vec![(kinds::AGENT_TOOL_USE, AGENT), (kinds::AGENT_TOOL_USE, second)];
+        events.extend(said.iter().map(|said| (kinds::AGENT_THREAD_MESSAGE_SENT, said.as_str())));
+        events.extend(answers.iter().map(|one| (kinds::AGENT_TOOL_RESULT, one.as_str())));
+        let found = fold_events(&events);
+        found.into_iter().map(|one| one.call.map(|at| at.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(calls_of(&other, &[]), [Some(1), Some(0)]);
+    // Two calls have one prompt: only their results tell which is which.
+    assert_eq!(calls_of(&second, &[]), [None, None]);
+    let answers = [answer("t1", "a1"), answer("t5", "b2")];
+    assert_eq!(calls_of(&second, &answers), [Some(1), Some(0)]);
+}

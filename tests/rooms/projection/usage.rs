@@ -3,9 +3,10 @@
 use crate::event;
 use indexmap::IndexMap;
 use sessionlog::{
-    event::{Cost, Event, Position, Timestamp, kinds},
+    event::{Cost, Event, Origin, Position, Range, Timestamp, kinds},
+    harness::{CallPairs, build_row},
     projection::{
-        ContextLevel, Facts, ReportedUsage,
+        ContextLevel, DroppedRanges, Facts, ReportedUsage, SessionFold, Strip,
         usage::{UsageRow, add_shares},
     },
 };
@@ -21,6 +22,8 @@ fn fold_events(events: &[(&str, &str)]) -> ReportedUsage {
 #[test]
 fn a_session_has_the_times_of_its_clients_but_none_after_the_stores() {
     let mut facts = Facts::default();
+    // An import's event without a time, before the first one with a time, says nothing.
+    facts.fold(&Event { origin: Origin::Import, ..event(4, kinds::TRANSCRIPT_ENTRY, "{}") });
     for (position, created_at) in [(5, Some(2)), (6, Some(99)), (7, Some(3)), (8, None)] {
         let created_at = created_at.map(|seconds| Timestamp(seconds * 1_000_000));
         facts.fold(&Event { created_at, ..event(position, kinds::USER_MESSAGE, "{}") });
@@ -28,7 +31,24 @@ fn a_session_has_the_times_of_its_clients_but_none_after_the_stores() {
         let expected = if position == 5 { (2, 2) } else { (2, last.cast_signed()) };
         let seconds = |(first, last): (Timestamp, Timestamp)| (first.0, last.0);
         let expected = (expected.0 * 1_000_000, expected.1 * 1_000_000);
-        assert_eq!(facts.times.map(seconds), Some(expected), "position {position}");
+        assert_eq!(facts.times.range().map(seconds), Some(expected), "position {position}");
+    }
+}
+
+#[test]
+fn an_imported_event_without_a_time_is_shown_at_the_time_of_the_event_before_it() {
+    let (mut strip, mut pairs) = (Strip::new(None), CallPairs::new(None, None));
+    for (position, created_at) in [(800, Some(2)), (801, None), (802, Some(3))] {
+        let created_at = created_at.map(|seconds| Timestamp(seconds * 1_000_000));
+        let plain = event(position, kinds::TRANSCRIPT_ENTRY, "{}");
+        let event = Event { created_at, origin: Origin::Import, ..plain };
+        strip.fold(&event);
+        pairs.fold(&event);
+        let row = build_row(&event, &pairs, &DroppedRanges::default(), 0);
+        let expected = Some(Timestamp(if position == 802 { 3 } else { 2 } * 1_000_000));
+        let range = Range::new(event.position, event.position.plus(1));
+        let (_, _, buckets) = strip.buckets(range, 1);
+        assert_eq!((Some(row.at), buckets[0].at), (expected, expected), "position {position}");
     }
 }
 
