@@ -113,7 +113,7 @@ fn costs_that_are_none_are_not_counted_and_the_others_add_up_exactly() {
         (vec!["0.1", "0.2", "0.3"], Some(0.6)),
         (vec!["0"; 3], Some(0.0)),
         (vec!["0.1"; 1_000], Some(100.0)),
-        (vec!["1000000"; 30_000], Some(18_446_744_073.709_55)),
+        (vec!["1000000"; 3], Some(3e6)),
     ] {
         let body = |cost: &&str| format!(r#"{{"usage":{{}},"cost_usd":{cost}}}"#);
         let bodies: Vec<String> = costs.iter().map(body).collect();
