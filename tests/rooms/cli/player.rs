@@ -563,6 +563,7 @@ fn listed(position: u64, kind: RowKind, line: &str) -> EventRow {
         path: None,
         tokens: None,
         dropped: None,
+        content: None,
     };
     EventRow { row: Some(row), text: line.to_owned(), ..event(position) }
 }
