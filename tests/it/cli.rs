@@ -749,34 +749,3 @@ fn the_command_line_reference_equals_the_help_of_the_program() {
     let stored = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(stored == fresh, "docs/cli.md is stale: run with UPDATE=1 and review the diff");
 }
-
-#[test]
-fn an_unknown_flag_suggests_a_flag_that_the_help_of_the_verb_shows_and_no_other() {
-    let place = Place::new();
-    for (arguments, suggested) in [
-        (&["search", "--all", "x"][..], None),
-        (&["search", "--lisen", "x"], None),
-        (&["serve", "--lisen", "x"], Some("--listen")),
-        (&["search", "--worksp", "x"], Some("--workspace")),
-        (&["backup", "create", "--jsn"], Some("--json")),
-        (&["--jsn", "sessions"], Some("--json")),
-    ] {
-        let refused = place.run(arguments);
-        assert_eq!(refused.code, 2, "{refused:?}");
-        let tip = refused.err.lines().find(|line| line.contains("similar argument exists"));
-        assert_eq!(tip.is_some(), suggested.is_some(), "{arguments:?}: {refused:?}");
-        assert!(tip.is_none_or(|tip| tip.contains(suggested.unwrap())), "{arguments:?}: {tip:?}");
-    }
-}
-
-#[test]
-fn a_hit_says_how_often_the_same_was_said() {
-    let place = Place::new();
-    for (count, words) in [(2, ", the same once more"), (3, ", the same 2 times more")] {
-        let said = event("user.message", "deploy the frobnicator");
-        let session = format!("s{count}");
-        place.run_with(&["append", &session, "--create"], &vec![said; count].join("\n")).ok();
-        let found = place.run(&["search", "frobnicator", "--session", &session]).ok();
-        assert!(found.contains(words), "{found}");
-    }
-}

@@ -353,8 +353,8 @@ fn a_wrong_argument_is_reported_with_its_location() {
 fn an_empty_session_list_names_its_workspace() {
     let place = Place::new();
     place.run_with(&["append", "s", "--create"], r#"{"type": "user.message"}"#).ok();
-    let ran = place.run(&["sessions", "--workspace", "shop"]);
-    assert!(ran.code == 0 && ran.err.contains("No session in workspace shop"), "{ran:?}");
+    let ran = place.run(&["sessions", "--workspace", "/w/shop"]);
+    assert!(ran.code == 0 && ran.err.contains("No session in workspace /w/shop"), "{ran:?}");
 }
 
 #[test]
@@ -416,4 +416,35 @@ pub fn lost_events_are_told_in_their_place(place: &Place) {
     assert_eq!(lines(&place.run(&followed).ok()), exported);
     let chat = place.run(&["export", "trip", "--format", "openai"]);
     assert!(chat.code == 0 && chat.err.contains(&range), "{chat:?}");
+}
+
+#[test]
+fn an_unknown_flag_suggests_a_flag_that_the_help_of_the_verb_shows_and_no_other() {
+    let place = Place::new();
+    for (arguments, suggested) in [
+        (&["search", "--all", "x"][..], None),
+        (&["search", "--lisen", "x"], None),
+        (&["serve", "--lisen", "x"], Some("--listen")),
+        (&["search", "--worksp", "x"], Some("--workspace")),
+        (&["backup", "create", "--jsn"], Some("--json")),
+        (&["--jsn", "sessions"], Some("--json")),
+    ] {
+        let refused = place.run(arguments);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        let tip = refused.err.lines().find(|line| line.contains("similar argument exists"));
+        assert_eq!(tip.is_some(), suggested.is_some(), "{arguments:?}: {refused:?}");
+        assert!(tip.is_none_or(|tip| tip.contains(suggested.unwrap())), "{arguments:?}: {tip:?}");
+    }
+}
+
+#[test]
+fn a_hit_says_how_often_the_same_was_said() {
+    let place = Place::new();
+    for (count, words) in [(2, ", the same once more"), (3, ", the same 2 times more")] {
+        let said = event("user.message", "deploy the frobnicator");
+        let session = format!("s{count}");
+        place.run_with(&["append", &session, "--create"], &vec![said; count].join("\n")).ok();
+        let found = place.run(&["search", "frobnicator", "--session", &session]).ok();
+        assert!(found.contains(words), "{found}");
+    }
 }

@@ -18,6 +18,7 @@ mod access {
 }
 mod cli {
     mod player;
+    mod player_sizes;
     mod readable;
 }
 mod env {

@@ -1,9 +1,10 @@
 //! Output about a session on the command line: headings and facts instead of JSON, no control
-//! character, and a message where nothing can be shown.
+//! character, and a message where nothing can be shown. A picture is named.
 
 use serde_json::{Value, json};
 
-use crate::program::Place;
+use super::rows::{emit, rows_of};
+use crate::{http::house::House, program::Place};
 
 /// Text of which every part acts on a terminal.
 const HOSTILE: &str = "ha\u{1b}[2Jre\u{9b}31m \u{202e}olleh\u{2066}\u{61c}\u{feff}\u{7f}";
@@ -235,4 +236,30 @@ fn a_replayed_text_keeps_its_blank_lines() {
     let text = place.run(&["replay", "s"]).ok();
     let (_, said) = text.split_once('\n').unwrap();
     assert_eq!(said, "        one\n\n          two\n\n\n        three\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_row_of_a_result_that_is_a_picture_says_so_in_the_format_of_every_program() {
+    let house = House::plain().await;
+    let data = "iVBORw0KGgo=";
+    let url = format!("data:image/png;base64,{data}");
+    let source = json!({"type": "base64", "media_type": "image/png", "data": data});
+    let blocks = [
+        json!([{"type": "input_image", "image_url": url}]),
+        json!([{"type": "image", "source": source}]),
+        json!([{"type": "image_url", "image_url": {"url": url}}]),
+        json!([{"type": "text", "text": ""}, {"type": "image", "source": source}]),
+        json!([{"type": "text", "text": ""}]),
+    ];
+    let events = blocks.iter().flat_map(|blocks| {
+        [
+            json!({"type": "agent.tool_use", "name": "view_image", "input": {"path": "a.png"}}),
+            json!({"type": "agent.tool_result", "name": "view_image", "content": blocks}),
+        ]
+    });
+    emit(&house, "seen", &events.collect::<Vec<_>>()).await;
+    let rows = rows_of(&house, "seen", "", 100).await;
+    let lines: Vec<&str> =
+        rows.iter().skip(1).step_by(2).map(|row| row["line"].as_str().unwrap()).collect();
+    assert_eq!(lines, ["[image]", "[image]", "[image]", "[image]", "(no output)"], "{rows:#?}");
 }

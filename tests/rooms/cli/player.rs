@@ -32,7 +32,7 @@ fn event(position: u64) -> EventRow {
 }
 
 /// Returns a player of that many events with its requests fulfilled.
-fn player(events: u64) -> Player {
+pub fn player(events: u64) -> Player {
     let mut player = Player::new("trip".to_owned(), (0, events), None);
     fulfil_requests(&mut player);
     player
@@ -92,7 +92,7 @@ fn search_result(hunt: &WrappedSearch) -> Option<SearchEnd> {
     }
 }
 
-fn type_keys(player: &mut Player, text: &str) {
+pub fn type_keys(player: &mut Player, text: &str) {
     for c in text.chars() {
         player.handle_key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
     }
@@ -178,28 +178,6 @@ fn keys_typed_into_a_prompt_are_text_and_not_commands() {
 }
 
 #[test]
-fn editing_keys_change_the_text_of_a_prompt_and_do_nothing_without_one() {
-    let mut player = player(30);
-    for (keys, typed) in [
-        (&[PlayerKey::ClearPrompt][..], ""),
-        (&[PlayerKey::RemoveWord], "two "),
-        (&[PlayerKey::RemoveWord, PlayerKey::RemoveWord], ""),
-        (&[PlayerKey::Backspace, PlayerKey::Backspace], "two wor"),
-        (&[PlayerKey::Char(' '), PlayerKey::RemoveWord], "two "),
-    ] {
-        type_keys(&mut player, "/two words");
-        keys.iter().for_each(|key| player.handle_key(*key));
-        assert_eq!(player.prompt, Some((PromptKind::Search, typed.to_owned())), "{keys:?}");
-        player.handle_key(PlayerKey::Escape);
-    }
-    let before = frame(&mut player, 80, 24);
-    [PlayerKey::ClearPrompt, PlayerKey::RemoveWord].map(|key| player.handle_key(key));
-    assert_eq!(frame(&mut player, 80, 24), before);
-    player.handle_key(PlayerKey::Suspend);
-    assert!(player.suspends && !player.done);
-}
-
-#[test]
 fn playback_follows_event_times_and_stops_at_the_last_event() {
     let mut player = player(10);
     let second = Duration::from_secs(1);
@@ -265,7 +243,7 @@ fn a_failed_request_is_shown_and_not_retried() {
     assert_eq!(empty.at, 0);
 }
 
-fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
+pub fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(player, frame)).unwrap();
     let buffer = terminal.backend().buffer().clone();
@@ -303,39 +281,6 @@ fn a_narrow_frame_stacks_its_panes_and_a_tiny_one_does_not_panic() {
     assert!(frame(&mut player, 60, 20).join("\n").contains("fifteen"));
     for (width, height) in [(1, 1), (10, 3), (3, 40), (200, 2)] {
         let _ = frame(&mut player, width, height);
-    }
-}
-
-#[test]
-fn the_help_wraps_at_every_size_and_scrolls_where_it_is_higher_than_the_screen() {
-    let mut player = player(3);
-    for (width, height) in [(40, 12), (60, 16), (80, 24), (120, 30)] {
-        player.handle_key(PlayerKey::Char('?'));
-        let mut words: Vec<String> = Vec::new();
-        for _ in 0..20 {
-            let shown = frame(&mut player, width, height);
-            let lines = shown.iter().filter_map(|line| line.split('│').nth(1));
-            words.extend(lines.flat_map(str::split_whitespace).map(str::to_owned));
-            player.handle_key(PlayerKey::Down);
-        }
-        for word in ["arrows", "event:ID,", "Enter", "usage", "again", "leave"] {
-            assert!(words.iter().any(|one| one == word), "{width}x{height}: {word}: {words:?}");
-        }
-        player.handle_key(PlayerKey::Escape);
-        assert!(!frame(&mut player, width, height).join("").contains(" keys "));
-    }
-}
-
-#[test]
-fn the_foot_line_leaves_out_whole_entries_where_it_is_narrow() {
-    let mut player = player(3);
-    for width in 20..100 {
-        let foot = frame(&mut player, width, 10)[9].clone();
-        let entries: Vec<&str> = foot.trim().split("  ").collect();
-        assert!(foot.starts_with(" ? help  q leave"), "{width}: {foot}");
-        let whole = ["? help", "q leave", "j/k step", "]/[ failure, request", "/ search", "b all"];
-        let whole = [&whole[..], &["v view", "z enlarge"]].concat();
-        assert_eq!(entries, whole[..entries.len()], "{width}: {foot}");
     }
 }
 
@@ -625,7 +570,7 @@ fn listed(position: u64, kind: RowKind, line: &str) -> EventRow {
 
 /// Returns a status, a request, an edit with its result, a failed command with its result, a
 /// status.
-fn worked() -> Vec<EventRow> {
+pub fn worked() -> Vec<EventRow> {
     let mut rows = vec![
         listed(0, RowKind::Status, "running"),
         listed(1, RowKind::User, "mend the report"),
@@ -651,7 +596,7 @@ fn worked() -> Vec<EventRow> {
     rows
 }
 
-fn worked_player() -> Player {
+pub fn worked_player() -> Player {
     let mut player = Player::new("trip".to_owned(), (0, 7), None);
     player.handle_result(PlayerResponse::Page(0, worked()));
     player
@@ -689,20 +634,6 @@ fn a_call_and_its_result_are_one_row_and_bookkeeping_is_hidden_until_a_key_shows
     type_keys(&mut player, ":5\n");
     assert_eq!(player.at, 5, "a jump reaches a hidden event");
     assert!(frame(&mut player, 120, 24).join("\n").contains("↳ E  assert 1 == 2"));
-}
-
-#[test]
-fn a_row_of_wide_characters_is_cut_to_its_columns_and_its_outcome_stays() {
-    let mut player = worked_player();
-    player.title = "運行所有測試並報告失敗的項目".repeat(4);
-    let mut rows = worked();
-    rows[4].row.as_mut().unwrap().line = "$ 運行測試 ".repeat(20);
-    player.handle_result(PlayerResponse::Page(0, rows));
-    for width in [80, 81, 120] {
-        let shown = frame(&mut player, width, 24);
-        assert!(shown[0].contains("position 1  (2 of 7)  ⏸ 1x"), "{width}: {}", shown[0]);
-        assert!(shown.iter().any(|line| line.contains("…  1 failed")), "{width}: {shown:#?}");
-    }
 }
 
 #[test]
@@ -754,18 +685,6 @@ fn a_step_past_the_last_event_of_a_type_says_that_none_comes_after_it() {
     type_keys(&mut player, "tagent.tool_use\nGj");
     let message = player.message.clone().unwrap_or_default();
     assert!(message.contains("agent.tool_use after this one"), "{message}");
-}
-
-#[test]
-fn the_view_of_a_session_without_events_says_so() {
-    let mut player = player(0);
-    let shown = frame(&mut player, 100, 20).join("\n");
-    assert!(!shown.contains("as of") && !shown.contains('…'), "{shown}");
-    assert_eq!(shown.matches("no event").count(), 3, "the head, the event, the view: {shown}");
-    player.handle_key(PlayerKey::Char('f'));
-    player.message = None;
-    let shown = frame(&mut player, 100, 20).join("\n");
-    assert_eq!(shown.matches("waiting for the first event").count(), 2, "{shown}");
 }
 
 #[test]
