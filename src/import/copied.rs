@@ -1,6 +1,6 @@
-//! Requests of a model that another session reports: the file of a resumed session may begin with a
-//! copy of the earlier one's lines, under its own session id. It must not read a session that begins
-//! at another time.
+//! Requests of a model that another session reports: the file of a resumed session may begin with
+//! a copy of the earlier one's lines, under its own session id. It must not read a session that
+//! begins at another time.
 
 use std::collections::HashSet;
 

@@ -243,8 +243,8 @@ struct ImportRun<'a> {
     report: ImportReport,
     /// Counts of private text that was removed from the current line.
     taken: MaskingReport,
-    /// Lines that wait for a later line, which shows if the first one's queued text was delivered, or
-    /// the time of a first one without.
+    /// Lines that wait for a later line, which shows if the first one's queued text was delivered,
+    /// or has the time that the first one lacks.
     held: VecDeque<BufferedLine>,
     results: Results<'a>,
     /// States of the subagents' transcripts without lines, by file.

@@ -452,8 +452,8 @@ fn named_by_content(draft: EventDraft) -> EventDraft {
     EventDraft { named: IdSource::Content, ..draft }
 }
 
-/// Returns the event of the usage report in a line, with an id derived from the request's. `model` is
-/// that of the turn, for a program whose reports do not name it.
+/// Returns the event of the usage report in a line, with an id derived from the request's. `model`
+/// is that of the turn, for a program whose reports do not name it.
 pub(super) fn usage_report(
     program: TranscriptProgram,
     line: &JsonMembers,

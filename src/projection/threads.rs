@@ -1,6 +1,9 @@
 //! Subagents of a session: who called them, what they did and when. It must not judge their work.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -39,7 +42,7 @@ struct AgentCall {
     /// Id of the subagent, once a result names it or its first message is the prompt.
     agent: Option<String>,
     /// Hash of the prompt.
-    prompt: Option<blake3::Hash>,
+    prompt: Option<u64>,
     thread: Option<String>,
     kind: Option<String>,
     description: Option<String>,
@@ -153,7 +156,9 @@ impl Threads {
             // The program's own, which wrote the summary of a compaction.
             return None;
         }
-        let prompt = body.content.filter(|_| kind == kinds::AGENT_THREAD_MESSAGE_SENT && !known);
+        let is_named = self.calls.iter().any(|call| call.agent.as_ref() == Some(&thread));
+        let is_first = kind == kinds::AGENT_THREAD_MESSAGE_SENT && !known && !is_named;
+        let prompt = body.content.filter(|_| is_first);
         let prompt = prompt.map(|prompt| hash_of_prompt(&content_text(prompt)));
         let is_prompted = |call: &&mut AgentCall| {
             call.agent.is_none() && prompt.is_some_and(|one| call.prompt == Some(one))
@@ -207,8 +212,10 @@ impl Threads {
 }
 
 /// Hashes a prompt, without blanks around it.
-fn hash_of_prompt(prompt: &str) -> blake3::Hash {
-    blake3::hash(prompt.trim().as_bytes())
+fn hash_of_prompt(prompt: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    prompt.trim().hash(&mut hasher);
+    hasher.finish()
 }
 
 impl AgentCall {
