@@ -232,8 +232,9 @@ fn skip_head(text: &str) -> &str {
     rest.and_then(|rest| rest.strip_prefix("Output:")).unwrap_or(text)
 }
 
-/// Builds the row of an event from its call or result and the positions that compactions dropped. A
-/// message of the user or the agent whose body has at most `content_bytes_max` bytes has its content.
+/// Builds the row of an event from its call or result and the positions that compactions dropped.
+/// A message of the user or the agent has its content if its body has at most `content_bytes_max`
+/// bytes.
 #[must_use]
 pub fn build_row(
     event: &Event,

@@ -186,19 +186,7 @@ pub fn read_since(
             (line.len(), records.filter_map(|text| CleanRecord::read(text, &private)).collect())
         })
         .collect();
-    let mut reader = TailReader {
-        program,
-        claude: ClaudeState::default(),
-        codex: CodexState::with_model(known.and_then(|place| place.model.clone())),
-        secrets,
-        may_read,
-        leaf: known.and_then(|place| place.leaf.clone()),
-        is_branch: false,
-        branch: None,
-        events: Vec::new(),
-        calls: BTreeMap::new(),
-        at: begin,
-    };
+    let mut reader = TailReader::new(program, known, begin, (may_read, secrets));
     let mut read = 0;
     for (index, (length, records)) in lines.iter().enumerate() {
         if reader.events.len() >= EVENTS_MAX {
@@ -379,6 +367,30 @@ struct UnfinishedCall {
     line: u64,
     /// Id and text of its event.
     event: (String, String),
+}
+
+impl<'a> TailReader<'a> {
+    /// Creates a reader of the lines from a byte offset on, which continues from a read offset.
+    fn new(
+        program: TranscriptProgram,
+        known: Option<&ReadOffset>,
+        at: u64,
+        (may_read, secrets): (&'a MayRead<'a>, &'a Recogniser),
+    ) -> Self {
+        Self {
+            program,
+            claude: ClaudeState::default(),
+            codex: CodexState::with_model(known.and_then(|place| place.model.clone())),
+            secrets,
+            may_read,
+            leaf: known.and_then(|place| place.leaf.clone()),
+            is_branch: false,
+            branch: None,
+            events: Vec::new(),
+            calls: BTreeMap::new(),
+            at,
+        }
+    }
 }
 
 impl TailReader<'_> {

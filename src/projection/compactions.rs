@@ -88,7 +88,7 @@ pub struct DroppedRanges {
     out: Vec<(Range, Position)>,
     /// The latest compactions, oldest first, without their texts: a rewind may withdraw some.
     latest: VecDeque<CompactionOut>,
-    /// What the compactions before those took out.
+    /// Ranges that the compactions before those took out.
     before: Vec<(Range, Position)>,
 }
 

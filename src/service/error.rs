@@ -110,8 +110,8 @@ impl Code {
         matches!(self, Self::SessionNotFound | Self::SessionDeleted | Self::SessionExpired)
     }
 
-    /// Returns true if events of the session are lost: what reads several sessions goes on without
-    /// it, and says so.
+    /// Returns true if events of the session are lost: what reads several sessions leaves it out,
+    /// and says so.
     #[must_use]
     pub fn has_lost_events(self) -> bool {
         matches!(self, Self::SessionDamaged | Self::PrefixErased)

@@ -81,7 +81,7 @@ impl Service {
             match past {
                 Ok(past) => history.push(past),
                 Err(error) if error.code.is_gone() => {}
-                // One session with lost events does not fail the list: its entry contains the error.
+                // A session with lost events does not fail the list: its entry contains the error.
                 Err(error) if error.code.has_lost_events() => history.push(SessionSummary {
                     info,
                     goal: String::new(),

@@ -25,6 +25,7 @@ mod error;
 mod facts;
 mod find;
 mod flow;
+mod folds;
 mod fork;
 mod graph;
 mod history;

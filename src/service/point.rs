@@ -1,6 +1,6 @@
 //! Resolves a point to a position. It must not change anything.
 
-use super::{Caller, Service, ServiceError, ServiceResult, rows::SLICE_EVENTS};
+use super::{Caller, Service, ServiceError, ServiceResult, folds::SLICE_EVENTS};
 use crate::{
     event::{Event, Point, Position, Range, SessionId, SessionKey, Timestamp},
     projection::{Facts, Outline, checkpoints::Checkpoints, own_time},

@@ -7,6 +7,7 @@ use super::{
     Caller, Service, ServiceError, ServiceResult,
     compute::ComputeSlot,
     error::{check_chars, check_count},
+    folds::SLICE_EVENTS,
     memory_budget::HELD_FOR_A_BYTE,
 };
 use crate::{
@@ -17,7 +18,7 @@ use crate::{
     event::{Event, EventType, Point, Position, Range, SessionId, SessionKey, kinds},
     harness::{CallPairs, build_row, is_bookkeeping, readable_text, thread_of},
     projection::{DroppedRanges, Outline, PAIR_REACH, row_kind},
-    store::{FillDirection, ReadRequest, SessionInfo, Slice},
+    store::SessionInfo,
     traces::thread_name,
 };
 
@@ -26,16 +27,14 @@ const ROWS_DEFAULT: usize = 200;
 const ROWS_MAX: usize = 500;
 /// Maximum number of events that one filtered request examines.
 const EXAMINED_MAX: usize = 20_000;
-/// Maximum number of events and body bytes read at once; maximum body bytes of the rows of a page.
-pub(super) const SLICE_EVENTS: usize = 1_000;
-const SLICE_BYTES: usize = 4 << 20;
+/// Maximum body bytes of the rows of a page.
 const PAGE_BYTES: usize = 8 << 20;
 /// Maximum bytes of the body of a message whose row has its content.
 const CONTENT_BYTES: usize = 64_000;
 /// Maximum bytes of the bodies of all such messages of a response.
 pub const CONTENT_PAGE_BYTES: usize = 400_000;
-/// Positions before a page whose calls and results are read where a result names no call: it answers
-/// the oldest of its tool, so that the pairs depend on those before.
+/// Positions before a page whose calls and results are read where a result names no call: it
+/// answers the oldest of its tool, so that the pairs depend on those before.
 const UNNAMED_REACH: u64 = 8 * PAIR_REACH;
 /// Number of events read at once behind a page, for the results of its calls.
 const AHEAD_EVENTS: usize = 100;
@@ -329,21 +328,5 @@ impl Service {
             (slot, fold) = slot.run(add).await?;
         }
         Ok((slot, fold))
-    }
-
-    pub(super) async fn read_slice(
-        &self,
-        key: &SessionKey,
-        range: Range,
-        events_max: usize,
-    ) -> ServiceResult<Slice> {
-        let read = ReadRequest {
-            range,
-            events_max,
-            bytes_max: SLICE_BYTES,
-            fill: FillDirection::Forward,
-            allow_gaps: true,
-        };
-        Ok(self.store.read(key, read).await?)
     }
 }

@@ -14,6 +14,7 @@ mod property;
 mod readable;
 pub mod real;
 mod recalled;
+mod row_pages;
 mod rows;
 mod unread;
 mod usage;

@@ -32,7 +32,7 @@ fn event(position: u64) -> EventRow {
 }
 
 /// Returns a player of that many events with its requests fulfilled.
-pub fn player(events: u64) -> Player {
+pub(super) fn player(events: u64) -> Player {
     let mut player = Player::new("trip".to_owned(), (0, events), None);
     fulfil_requests(&mut player);
     player
@@ -92,7 +92,7 @@ fn search_result(hunt: &WrappedSearch) -> Option<SearchEnd> {
     }
 }
 
-pub fn type_keys(player: &mut Player, text: &str) {
+pub(super) fn type_keys(player: &mut Player, text: &str) {
     for c in text.chars() {
         player.handle_key(if c == '\n' { PlayerKey::Enter } else { PlayerKey::Char(c) });
     }
@@ -243,7 +243,7 @@ fn a_failed_request_is_shown_and_not_retried() {
     assert_eq!(empty.at, 0);
 }
 
-pub fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
+pub(super) fn frame(player: &mut Player, width: u16, height: u16) -> Vec<String> {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| draw(player, frame)).unwrap();
     let buffer = terminal.backend().buffer().clone();
@@ -570,7 +570,7 @@ fn listed(position: u64, kind: RowKind, line: &str) -> EventRow {
 
 /// Returns a status, a request, an edit with its result, a failed command with its result, a
 /// status.
-pub fn worked() -> Vec<EventRow> {
+pub(super) fn worked() -> Vec<EventRow> {
     let mut rows = vec![
         listed(0, RowKind::Status, "running"),
         listed(1, RowKind::User, "mend the report"),
@@ -596,7 +596,7 @@ pub fn worked() -> Vec<EventRow> {
     rows
 }
 
-pub fn worked_player() -> Player {
+pub(super) fn worked_player() -> Player {
     let mut player = Player::new("trip".to_owned(), (0, 7), None);
     player.handle_result(PlayerResponse::Page(0, worked()));
     player
