@@ -16,7 +16,7 @@ pub enum Point {
     BeforeEnd(u64),
     /// `event:<id>`: the position of that event.
     Event(EventId),
-    /// `time:<RFC 3339>`: the first event processed at or after.
+    /// `time:<RFC 3339>`: the first event that happened at or after.
     Time(Timestamp),
     /// `step:<n>` or `step:<n>@<branch>`: the position of that research step.
     Step {

@@ -1,9 +1,9 @@
 //! Facts about a whole session that the rows of any part of it need. It reads no more of an event
 //! than that takes, since the first rows of a long session wait for it.
 
-use super::{DroppedRanges, WithdrawnRanges, parse_withdrawn};
+use super::{DroppedRanges, WithdrawnRanges, parse_withdrawn, times::own_time};
 use crate::{
-    event::{Event, Origin, Position, Range, Timestamp, kinds, pace},
+    event::{Event, Position, Range, Timestamp, kinds, pace},
     traces::ToolBody,
 };
 
@@ -29,14 +29,6 @@ pub trait SessionFold {
 
     /// Moves on to a position behind which nothing else precedes `to`.
     fn advance(&mut self, to: Position);
-}
-
-/// Returns the time at which an event happened. `None` for a line of a transcript that has none:
-/// the time of its import is not when it happened.
-#[must_use]
-pub fn own_time(event: &Event) -> Option<Timestamp> {
-    let is_untimed = event.created_at.is_none() && event.origin == Origin::Import;
-    (!is_untimed).then(|| event.happened_at())
 }
 
 /// Latest time of a session's events up to the end of each cell. Cells are as wide as a bounded

@@ -1,5 +1,5 @@
-//! Folds of all events of a session that read a damaged one, too: they are kept beside its facts and
-//! caught up before each use. The cache must not affect a response.
+//! Folds of all events of a session that read a damaged one, too: they are kept beside its facts
+//! and caught up before each use. The cache must not affect a response.
 
 use super::{Service, ServiceResult, compute::block_in_place, facts::CachedFacts};
 use crate::{

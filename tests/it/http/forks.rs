@@ -177,7 +177,7 @@ async fn a_fork_of_an_erased_session_closes_no_list_of_sessions_and_keeps_no_lea
         for (path, body) in [
             ("/v1/workspaces/%2Fwork%2Fw/start", json!({})),
             ("/v1/tools/review_history", json!({})),
-            ("/v1/tools/query_entities", json!({"workspace": "/work/w", "query": "roof"})),
+            ("/v1/tools/query_entities", json!({"workspace": "/work/w"})),
         ] {
             let reply = house.post(path, &body).await;
             assert_eq!(reply.status, 200, "{path}: {}", reply.text);

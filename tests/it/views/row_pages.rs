@@ -1,5 +1,5 @@
-//! Rows wherever a page of them begins: pairs of calls and results, what a withdrawn compaction took
-//! out, and the content of messages.
+//! Rows wherever a page of them begins: pairs of calls and results, what a withdrawn compaction
+//! took out, and the content of messages.
 
 use serde_json::{Value, json};
 
