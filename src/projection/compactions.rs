@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{body, rewinds::parse_withdrawn};
+use super::{WithdrawnRanges, body};
 use crate::{
     api::views::CompactionOut,
     event::{
@@ -93,15 +93,14 @@ pub struct DroppedRanges {
 }
 
 impl DroppedRanges {
-    /// Folds an event; ignores all but compactions and rewinds.
+    /// Leaves out the compactions in the ranges that the latest rewind withdraws.
+    pub fn withdraw(&mut self, withdrawn: &WithdrawnRanges) {
+        let kept = self.latest.iter().filter(|made| !withdrawn.contains(made.position));
+        self.out = kept.fold(self.before.clone(), |out, made| drop_ranges(&out, made));
+    }
+
+    /// Folds an event; ignores all but compactions.
     pub fn fold(&mut self, event: &Event) {
-        if let Some(withdrawn) = parse_withdrawn(event) {
-            self.out = self.before.clone();
-            let kept = |made: &&CompactionOut| !withdrawn.contains(made.position);
-            let kept: Vec<CompactionOut> = self.latest.iter().filter(kept).cloned().collect();
-            kept.iter().for_each(|made| self.out = drop_ranges(&self.out, made));
-            return;
-        }
         let Some(mut made) = read_compaction(event) else { return };
         (made.trigger, made.summary) = (None, None);
         self.out = drop_ranges(&self.out, &made);

@@ -129,6 +129,7 @@ impl SessionFold for Outline {
         self.times.fold(event);
         self.dropped.fold(event);
         if let Some(withdrawn) = parse_withdrawn(event) {
+            self.dropped.withdraw(&withdrawn);
             self.withdrawn = withdrawn;
         }
         if self.directory.is_none() && kinds::is_call(event.kind.as_str()) {
