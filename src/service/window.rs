@@ -125,11 +125,11 @@ impl Service {
         };
         let (recall_from, recall_tokens) = (query.recall, query.recall_tokens);
         let as_of = query.at.as_ref().map(|_| at);
-        let info = self.store.info(&key).await?;
-        let reported = self.peek_facts(&key, |_, facts| facts.usage.window).await;
-        let reported = reported.ok().flatten();
-        let room = self.monitor.of_session(&info.metadata, reported).window_tokens();
-        let mut plan = Self::plan_window(query, begin, room)?;
+        let tokens_max = match query.tokens_max {
+            Some(tokens) => tokens,
+            None => self.default_tokens(&key).await?,
+        };
+        let mut plan = Self::plan_window(query, begin, tokens_max)?;
         plan.withdrawn = self.withdrawn_parts(&key, at).await?;
         let plan = plan;
         let recall_tokens = recall_tokens.unwrap_or_else(|| default_recall_tokens(plan.tokens_max));
@@ -219,9 +219,8 @@ impl Service {
     fn plan_window(
         query: WindowCall,
         from: Option<Position>,
-        room: usize,
+        tokens_max: usize,
     ) -> ServiceResult<WindowParameters> {
-        let tokens_max = query.tokens_max.unwrap_or(room);
         if !(WINDOW_TOKENS_MIN..=WINDOW_TOKENS_MAX).contains(&tokens_max) {
             let problem = format!("from {WINDOW_TOKENS_MIN} to {WINDOW_TOKENS_MAX}");
             return Err(ServiceError::invalid("tokens_max", problem));
@@ -240,6 +239,14 @@ impl Service {
             recalled: None,
             withdrawn: WithdrawnRanges::default(),
         })
+    }
+
+    /// Returns the tokens of a window whose caller gives none: those of the session's model.
+    async fn default_tokens(&self, key: &SessionKey) -> ServiceResult<usize> {
+        let info = self.store.info(key).await?;
+        // A session with unreadable events has a window of the events that can be read.
+        let reported = self.peek_facts(key, |_, facts| facts.usage.window).await.ok().flatten();
+        Ok(self.monitor.of_session(&info.metadata, reported).window_tokens())
     }
 
     /// Returns the parts of a session withdrawn from the conversation as of a position.

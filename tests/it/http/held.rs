@@ -13,7 +13,7 @@ use sessionlog::{
     store::{NewSession, Store},
 };
 
-use super::gate::Gate;
+use super::{gate::Gate, house::PATIENCE};
 use crate::engines;
 
 fn caller(scope: Scope) -> Caller {
@@ -82,7 +82,9 @@ async fn a_verb_over_its_tenants_memory_limit_is_rejected_and_others_are_served(
         async move { service.window(&own, &engines::key("s").session, window()).await }
     });
     gate.reached().await;
-    for (verb, outcome) in outcomes(&service, &own).await {
+    // A verb that reads before it reserves memory would wait at the gate.
+    let asked = tokio::time::timeout(PATIENCE, outcomes(&service, &own)).await;
+    for (verb, outcome) in asked.expect("a verb that reads before it reserves memory") {
         let refused = outcome.expect_err(verb);
         assert_eq!((refused.code, refused.hint.retryable), (Code::LimitReached, true), "{verb}");
         assert!(refused.message.contains("for tenant default"), "{verb}: {}", refused.message);
