@@ -113,16 +113,10 @@ impl Terminal {
         });
     }
 
-    /// Waits until the program exits; kills it after a limit.
+    /// Waits until the program exits.
     #[track_caller]
     pub fn end(mut self) -> Shown {
-        let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            eventually("the end of the program", || self.child.try_wait().unwrap())
-        }));
-        let status = ended.unwrap_or_else(|waited| {
-            self.child.kill().unwrap();
-            std::panic::resume_unwind(waited)
-        });
+        let status = eventually("the end of the program", || self.child.try_wait().unwrap());
         let mut bytes = Vec::new();
         // A child of the program may still hold the terminal.
         while let Ok(more) = self.output.recv_timeout(std::time::Duration::from_secs(1)) {
@@ -130,6 +124,14 @@ impl Terminal {
         }
         self.seen.push_str(&String::from_utf8_lossy(&bytes));
         Shown { code: status.code().unwrap_or(-1), text: self.seen.replace("\r\n", "\n") }
+    }
+}
+
+impl Drop for Terminal {
+    /// Ends the program of a test that failed; does nothing once it has exited.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -16,8 +16,9 @@ use ratatui::{
     DefaultTerminal,
     crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
 };
-
+use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::{
     answer::event_time,
@@ -55,6 +56,8 @@ pub use state::{
 
 /// Interval between two drawings of the screen while no key is pressed.
 const TICK: Duration = Duration::from_millis(50);
+/// Maximum time until a process that suspends itself is stopped.
+const SUSPENDED_WITHIN: Duration = Duration::from_secs(1);
 /// Token budget of the window view: small, so that left-out events occur.
 const WINDOW_TOKENS: u64 = 4_000;
 
@@ -178,7 +181,7 @@ async fn run_player(
                     None => player.tick(TICK),
                 }
                 if std::mem::take(&mut player.suspends) {
-                    suspend(terminal)?;
+                    suspend(terminal).await?;
                 }
                 if !player.done && player.opens.is_none() {
                     input = tokio::task::spawn_blocking(read_key);
@@ -191,11 +194,13 @@ async fn run_player(
 
 /// Stops this process as the terminal's Ctrl-Z does elsewhere, with the terminal as it was before;
 /// once the shell continues it, the player is drawn anew.
-fn suspend(terminal: &mut DefaultTerminal) -> Outcome {
+async fn suspend(terminal: &mut DefaultTerminal) -> Outcome {
     terminal.show_cursor()?;
     ratatui::try_restore()?;
-    let own = rustix::process::getpid();
-    rustix::process::kill_process(own, rustix::process::Signal::TSTP).map_err(io::Error::from)?;
+    let mut continued = signal(SignalKind::from_raw(Signal::CONT.as_raw()))?;
+    kill_process(getpid(), Signal::TSTP).map_err(io::Error::from)?;
+    // Any thread may take the signal, a moment later; a process group without a shell ignores it.
+    let _ = tokio::time::timeout(SUSPENDED_WITHIN, continued.recv()).await;
     *terminal = ratatui::try_init()?;
     Ok(())
 }
