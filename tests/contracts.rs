@@ -42,12 +42,12 @@ fn the_published_tools_equal_the_served_ones() {
 
 #[test]
 fn the_published_openapi_document_equals_the_served_one() {
-    check("proto/openapi.json", &sessionlog::http::openapi_document());
+    check("proto/openapi.json", sessionlog::http::openapi_document());
 }
 
 #[test]
 fn every_operation_is_named_and_every_answer_described() {
-    let document: Value = serde_json::from_str(&sessionlog::http::openapi_document()).unwrap();
+    let document: Value = serde_json::from_str(sessionlog::http::openapi_document()).unwrap();
     let mut names = Vec::new();
     for (path, operations) in document["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
@@ -77,7 +77,7 @@ fn every_operation_is_named_and_every_answer_described() {
 #[test]
 fn every_schema_reference_of_the_openapi_document_resolves() {
     let text = sessionlog::http::openapi_document();
-    let document: Value = serde_json::from_str(&text).unwrap();
+    let document: Value = serde_json::from_str(text).unwrap();
     for part in text.split("\"#/components/schemas/").skip(1) {
         let name = part.split('"').next().unwrap();
         assert!(document["components"]["schemas"][name].is_object(), "{name} is missing");

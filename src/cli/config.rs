@@ -409,7 +409,7 @@ fn parse_files_roots(settings: SettingValues<'_>, environment: &Environment) -> 
 
 fn parse_secret_rules(settings: SettingValues<'_>) -> Result<String, ConfigError> {
     let wanted = "on, off, or rules to leave out such as -jwt,-cookie";
-    let parse = |text: &str| Recogniser::parse(text, "").ok().map(|_| text.to_owned());
+    let parse = |text: &str| Recogniser::check_setting(text).ok().map(|()| text.to_owned());
     Ok(settings.parse("secrets", wanted, parse)?.unwrap_or_default())
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    io::{self, BufRead as _, BufReader, Read},
+    io::{self, BufRead as _, BufReader, ErrorKind, Read},
     path::{Path, PathBuf},
 };
 
@@ -282,14 +282,22 @@ fn agent_id(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")
 }
 
-/// Adds the wanted files in a directory and below it; a link to a directory is not followed.
+/// Adds the wanted files in a directory and below it, and each directory that cannot be read, so that
+/// it is reported; a link to a directory is not followed.
 fn add_files(
     directory: &Path,
     levels: usize,
     is_wanted: fn(&Path) -> bool,
     found: &mut Vec<PathBuf>,
 ) {
-    for path in files::list(directory).unwrap_or_default() {
+    let listed = match files::list(directory) {
+        Ok(listed) => listed,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return;
+        }
+        Err(_) => return found.push(directory.to_owned()),
+    };
+    for path in listed {
         if is_wanted(&path) {
             found.push(path);
         } else if levels > 1 && !files::is_link(&path) {

@@ -8,7 +8,7 @@ use super::{
     narration,
     outcomes::{outcomes_by_tool, recurring_failures},
     priority::{TASK, has_mark, mark_importance},
-    requirements::shorten_request,
+    requirements::{shorten_request, standing_rules},
     results::{RecurringNames, strip_wrapper},
     select::{Class, Item, ItemForm, Recipe, RecipeRow},
 };
@@ -442,7 +442,12 @@ impl<'a> GatheredItems<'a> {
 
     fn add_text(&mut self, class: Class, index: usize, text: &str, position: Position) {
         let bytes = text.len().min(LINE_CHARS_MAX);
-        self.push_item(Item { bytes, ..self.item_at(class, index, position) });
+        let mut item = self.item_at(class, index, position);
+        // A rule that the user set holds in the sessions that follow.
+        if item.status > 0 && standing_rules(text).next().is_some() {
+            item.status = 100;
+        }
+        self.push_item(Item { bytes, ..item });
     }
 
     fn add_list_item(&mut self, class: Class, index: usize, at: usize, count: usize) {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     event::{Timestamp, json, kinds, limits},
-    wire::RefusedCall,
+    wire::{CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall},
 };
 
 /// Maximum bytes of an event: the limit of the store, less space for the members around a body.
@@ -253,8 +253,14 @@ fn response_content(response: &Value) -> Value {
         Value::Object(members) => match (members.get("stdout"), members.get("content")) {
             (Some(Value::String(out)), _) => {
                 let err = members.get("stderr").and_then(Value::as_str).unwrap_or_default();
-                let both = [out.as_str(), err].into_iter().filter(|text| !text.is_empty());
-                json!(both.collect::<Vec<_>>().join("\n"))
+                // What the program tells its model in place of a status.
+                let id = members.get("backgroundTaskId").and_then(Value::as_str);
+                let begun = id.map(|id| format!("{RUNNING_IN_BACKGROUND}{id}."));
+                let is_stopped = members.get("interrupted") == Some(&Value::Bool(true));
+                let stopped = is_stopped.then(|| format!("{CALL_INTERRUPTED}."));
+                let all = [begun.as_deref(), stopped.as_deref(), Some(out.as_str()), Some(err)];
+                let all = all.into_iter().flatten().filter(|text| !text.is_empty());
+                json!(all.collect::<Vec<_>>().join("\n"))
             }
             (None, Some(inner @ (Value::String(_) | Value::Array(_)))) => response_content(inner),
             // A file that was read; its name is in the call.

@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 
-use super::Shared;
+use super::{Shared, document::openapi_document};
 
 /// Returns the counters in the Prometheus text format.
 pub(super) async fn get_metrics(State(server): Shared) -> Response {
@@ -18,6 +18,6 @@ pub(super) async fn get_metrics(State(server): Shared) -> Response {
 }
 
 /// Returns the OpenAPI description of this interface.
-pub(super) async fn get_openapi(State(server): Shared) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], server.document.clone()).into_response()
+pub(super) async fn get_openapi() -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], openapi_document()).into_response()
 }

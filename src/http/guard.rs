@@ -22,6 +22,7 @@ use super::{
     gate::{AuditedRequest, NO_ROUTE},
     memory::Reservation,
     refuse::{HttpError, answer_panic},
+    strict::check_query,
 };
 use crate::{
     service::{Code, ServiceError},
@@ -91,7 +92,7 @@ async fn handle_request(
     let checked = check_host_and_origin(options, &request).map_err(HttpError::from);
     let authorized =
         checked.and_then(|()| server.admit_request(route, &mut request)).and_then(|who| {
-            server.queries.check(&method, route, request.headers(), request.uri())?;
+            check_query(&method, route, request.headers(), request.uri())?;
             let streams = route == MCP.path && method == Method::GET;
             let reader = streams.then(|| server.admit_reader(&who.who)).transpose()?;
             Ok((who, reader))

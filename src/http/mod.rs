@@ -6,7 +6,7 @@ mod admin;
 mod append;
 mod backup;
 mod body;
-mod describe;
+mod document;
 mod events;
 mod gate;
 mod guard;
@@ -17,6 +17,7 @@ mod operation;
 mod params;
 mod progress;
 mod refuse;
+mod routes;
 mod serve;
 mod stream;
 mod strict;
@@ -33,7 +34,7 @@ use std::{
 use axum::{Router, middleware};
 use tokio::sync::Semaphore;
 
-pub use describe::openapi_document;
+pub use document::openapi_document;
 pub use refuse::status;
 pub use serve::{Listener, ServeOptions, serve};
 
@@ -132,9 +133,7 @@ struct Server {
     metrics: metrics::Metrics,
     /// Principal of requests that need no credential.
     local: Arc<Principal>,
-    document: String,
     registered: RouteTable,
-    queries: strict::QuerySchemas,
 }
 
 /// State shared by all handlers.
@@ -143,7 +142,7 @@ type Shared = axum::extract::State<Arc<Server>>;
 /// Creates the router of the API. `more` has the route [`MCP`]; it is merged before the layers, so
 /// that the checks of hosts and origins, request ids, limits and logs cover it too.
 pub fn router(app: App, more: Router) -> Router {
-    let (routes, mut registered, document) = describe::build_routes().into_parts();
+    let (routes, mut registered) = routes::build_routes();
     registered.add(MCP);
     #[cfg(feature = "page")]
     for path in page::FILES {
@@ -161,8 +160,6 @@ pub fn router(app: App, more: Router) -> Router {
         requests: AtomicU64::new(0),
         metrics: metrics::Metrics::new(),
         local: Arc::new(Principal { is_audited: options.access.is_some(), ..Principal::local() }),
-        document: describe::format_document(&document),
-        queries: strict::QuerySchemas::from_document(&document),
         registered,
         app,
     });

@@ -5,6 +5,7 @@
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
+    sync::LazyLock,
 };
 
 use axum::http::{HeaderMap, Method, Uri};
@@ -14,7 +15,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use super::refuse::HttpError;
+use super::{document::build_document, refuse::HttpError};
 use crate::wire::nearest_name;
 
 /// Headers that the official client of the Managed Agents wire sends with every request.
@@ -33,51 +34,46 @@ pub(super) fn is_managed_agents_request(headers: &HeaderMap, uri: &Uri) -> bool 
         || uri.query().is_some_and(asks_beta)
 }
 
-/// Query parameters of each route and method, from the published description.
-pub(super) struct QuerySchemas(HashMap<String, BTreeMap<String, Vec<String>>>);
+/// Names of the query parameters of each method, by route.
+type QueryNames = HashMap<String, BTreeMap<String, Vec<String>>>;
 
-impl QuerySchemas {
-    pub(super) fn from_document(document: &Value) -> Self {
-        let members = |value: &Value| value.as_object().cloned().into_iter().flatten();
-        let names = |operation: &Value| {
-            let all = operation["parameters"].as_array().into_iter().flatten();
-            let of_query = all.filter(|one| one["in"] == "query");
-            of_query.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
-        };
-        let methods = |item: &Value| {
-            members(item).map(|(method, operation)| (method.to_uppercase(), names(&operation)))
-        };
-        Self(
-            members(&document["paths"])
-                .map(|(path, item)| (path, methods(&item).collect()))
-                .collect(),
-        )
+/// The names of the published description, read at the first request with a query.
+static QUERY_NAMES: LazyLock<QueryNames> = LazyLock::new(|| {
+    let members = |value: &Value| value.as_object().cloned().into_iter().flatten();
+    let names = |operation: &Value| {
+        let all = operation["parameters"].as_array().into_iter().flatten();
+        let of_query = all.filter(|one| one["in"] == "query");
+        of_query.filter_map(|one| Some(one["name"].as_str()?.to_owned())).collect()
+    };
+    let methods = |item: &Value| {
+        members(item).map(|(method, operation)| (method.to_uppercase(), names(&operation)))
+    };
+    let document = build_document();
+    members(&document["paths"]).map(|(path, item)| (path, methods(&item).collect())).collect()
+});
+
+/// Refuses a query parameter that the route does not have.
+pub(super) fn check_query(
+    method: &Method,
+    route: &str,
+    headers: &HeaderMap,
+    uri: &Uri,
+) -> Result<(), HttpError> {
+    let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
+    let hosted = HOSTED_ROUTES.iter().any(|prefix| route.starts_with(prefix));
+    if hosted || !route.starts_with("/v1/") || is_managed_agents_request(headers, uri) {
+        return Ok(());
     }
-
-    /// Refuses a query parameter that the route does not have.
-    pub(super) fn check(
-        &self,
-        method: &Method,
-        route: &str,
-        headers: &HeaderMap,
-        uri: &Uri,
-    ) -> Result<(), HttpError> {
-        let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
-        let hosted = HOSTED_ROUTES.iter().any(|prefix| route.starts_with(prefix));
-        if hosted || !route.starts_with("/v1/") || is_managed_agents_request(headers, uri) {
-            return Ok(());
-        }
-        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
-        let Some(known) = self.0.get(route).and_then(|methods| methods.get(method)) else {
-            return Ok(());
-        };
-        let pairs = url::form_urlencoded::parse(query.as_bytes());
-        let stranger =
-            pairs.map(|(name, _)| name).find(|name| !known.iter().any(matches_parameter(name)));
-        match stranger {
-            None => Ok(()),
-            Some(name) => Err(unknown_name(&name, "parameter", known.iter().map(String::as_str))),
-        }
+    let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+    let Some(known) = QUERY_NAMES.get(route).and_then(|methods| methods.get(method)) else {
+        return Ok(());
+    };
+    let pairs = url::form_urlencoded::parse(query.as_bytes());
+    let stranger =
+        pairs.map(|(name, _)| name).find(|name| !known.iter().any(matches_parameter(name)));
+    match stranger {
+        None => Ok(()),
+        Some(name) => Err(unknown_name(&name, "parameter", known.iter().map(String::as_str))),
     }
 }
 

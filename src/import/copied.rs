@@ -18,6 +18,10 @@ const REPORTS_MAX: usize = 100_000;
 /// Maximum sessions, and maximum events of a session, that are read in one request.
 const PAGE: usize = 1_000;
 
+/// Codes of the refusals to read a session that is gone or lost.
+const UNREADABLE: [&str; 5] =
+    ["session_not_found", "session_deleted", "session_expired", "session_damaged", "prefix_erased"];
+
 /// Ids of the messages whose requests other sessions report.
 #[derive(Debug, Default)]
 pub(super) struct CopiedReports(HashSet<String>);
@@ -38,26 +42,35 @@ impl CopiedReports {
             let id = session.get("id").and_then(Value::as_str);
             let id = id.and_then(|id| SessionId::new(id).ok()).filter(|id| id != own);
             if let Some(id) = id {
-                copied.read_session(client, &id).await;
+                copied.read_session(client, &id).await?;
             }
         }
         Ok(copied)
     }
 
-    /// Reads the reports of a session, up to one that cannot be read.
-    async fn read_session(&mut self, client: &Client, session: &SessionId) {
+    /// Reads the reports of a session that can be read; ignores a session without events.
+    async fn read_session(
+        &mut self,
+        client: &Client,
+        session: &SessionId,
+    ) -> Result<(), ClientError> {
         let mut from = 0;
         while self.0.len() < REPORTS_MAX {
             let request = HttpRequest::get(session_path(session, "/events"));
             let request = request.query("from", from).query("limit", PAGE);
             let request = request.query("types[]", kinds::SPAN_MODEL_REQUEST_END);
-            let Ok(answer) = client.json(request).await else { return };
+            let request = request.query("allow_gaps", true);
+            let answer = match client.json(request).await {
+                Err(error) if UNREADABLE.contains(&error.code()) => break,
+                answer => answer?,
+            };
             let id = |event: &Value| Some(event.get("message_id")?.as_str()?.to_owned());
             self.0.extend(data_of(&answer).filter_map(id));
             let last = data_of(&answer).last().and_then(|event| event.get("position")?.as_u64());
-            let Some(last) = last else { return };
+            let Some(last) = last else { break };
             from = last + 1;
         }
+        Ok(())
     }
 
     /// Removes the reports that another session has.

@@ -7,14 +7,16 @@ use super::{
 };
 use crate::{
     event::kinds,
-    wire::{RefusedCall, parse_refusal, refusal_comment},
+    wire::{RefusedCall, is_interruption, parse_refusal, refusal_comment},
 };
 
 /// Marks refused calls among the events of a line, and adds a message with the user's text.
 pub(super) fn mark_refused(line: &JsonMembers, bodies: Bodies) -> Bodies {
     let kind = line.text("toolDenialKind");
     let by = match kind.as_deref() {
-        Some("user-rejected" | "interrupted" | "cancelled") => Some(RefusedCall::USER),
+        // Such a call may have run.
+        Some("interrupted" | "cancelled") => None,
+        Some("user-rejected") => Some(RefusedCall::USER),
         Some(_) => Some(RefusedCall::RULE),
         None => line
             .text("toolUseResult")
@@ -31,7 +33,8 @@ pub(super) fn mark_refused(line: &JsonMembers, bodies: Bodies) -> Bodies {
         let failed = members.raw("is_error").is_some_and(|value| value.get() == "true");
         let output =
             members.non_null("content").filter(|_| failed).map(content_text).unwrap_or_default();
-        let by = parse_refusal(&output).map(|refused| refused.by).or(by.filter(|_| failed));
+        let by = by.filter(|_| failed && !is_interruption(&output));
+        let by = parse_refusal(&output).map(|refused| refused.by).or(by);
         let mut body = ObjectWriter::from_text(text);
         by.into_iter().for_each(|by| body.add("refused", &quote(by)));
         marked.push((kind, body));

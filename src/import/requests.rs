@@ -79,7 +79,9 @@ pub(super) fn codex_report(line: &JsonMembers, model: Option<&str>) -> Option<Us
     }
     let info = inner(&payload, "info")?;
     let (total, last) = (info.non_null("total_token_usage")?, inner(&info, "last_token_usage")?);
-    let mut usage = counts_object(&last, &COUNTS)?;
+    // After a compaction Codex writes the same total again, with a last request of nothing.
+    let counts = |name: &&str| last.raw(name).is_some_and(|count| count.get() != "0");
+    let mut usage = counts_object(&last, &COUNTS).filter(|_| COUNTS.iter().any(counts))?;
     if let Some(cached) = last.non_null("cached_input_tokens") {
         usage.pop();
         usage.push_str(&format!(

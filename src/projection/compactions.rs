@@ -83,48 +83,70 @@ impl Compactions {
 
 /// Positions out of a client's context, each with the compaction that took it out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DroppedRanges {
+pub struct DroppedRanges(Vec<(Range, Position)>);
+
+impl DroppedRanges {
+    /// Returns the compaction that took a position out of the context.
+    #[must_use]
+    pub fn dropped_by(&self, position: Position) -> Option<Position> {
+        let index = self.0.partition_point(|(range, _)| range.to <= position);
+        self.0.get(index).filter(|(range, _)| range.contains(position)).map(|(_, by)| *by)
+    }
+}
+
+/// Fold of the positions out of a client's context, as of its latest rewind.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DroppedFold {
     /// Ranges, ascending and apart, each with the position of its compaction.
-    out: Vec<(Range, Position)>,
+    out: DroppedRanges,
     /// The latest compactions, oldest first, without their texts: a rewind may withdraw some.
     latest: VecDeque<CompactionOut>,
     /// Ranges that the compactions before those took out.
     before: Vec<(Range, Position)>,
+    withdrawn: WithdrawnRanges,
 }
 
-impl DroppedRanges {
-    /// Leaves out the compactions in the ranges that the latest rewind withdraws.
-    pub fn withdraw(&mut self, withdrawn: &WithdrawnRanges) {
-        let kept = self.latest.iter().filter(|made| !withdrawn.contains(made.position));
-        self.out = kept.fold(self.before.clone(), |out, made| drop_ranges(&out, made));
+impl DroppedFold {
+    pub(super) fn out(&self) -> &DroppedRanges {
+        &self.out
     }
 
-    /// Folds an event; ignores all but compactions.
-    pub fn fold(&mut self, event: &Event) {
-        let Some(mut made) = read_compaction(event) else { return };
-        (made.trigger, made.summary) = (None, None);
-        self.out = drop_ranges(&self.out, &made);
-        self.latest.push_back(made);
-        if self.latest.len() > COMPACTIONS_MAX
-            && let Some(oldest) = self.latest.pop_front()
-        {
-            self.before = drop_ranges(&self.before, &oldest);
+    pub(super) fn withdrawn(&self) -> &WithdrawnRanges {
+        &self.withdrawn
+    }
+
+    /// Leaves out the compactions in the ranges that the latest rewind withdraws.
+    pub(super) fn withdraw(&mut self, withdrawn: WithdrawnRanges) {
+        let before = std::mem::replace(&mut self.withdrawn, withdrawn);
+        let is_left = |made: &&CompactionOut| !self.withdrawn.contains(made.position);
+        let is_same = |made| is_left(&made) != before.contains(made.position);
+        if !self.latest.iter().all(is_same) {
+            let left = self.latest.iter().filter(is_left);
+            self.out.0 = left.fold(self.before.clone(), |out, made| drop_ranges(&out, made));
         }
     }
 
-    /// Returns the compaction that took a position out of the context.
-    #[must_use]
-    pub fn dropped_by(&self, position: Position) -> Option<Position> {
-        let index = self.out.partition_point(|(range, _)| range.to <= position);
-        self.out.get(index).filter(|(range, _)| range.contains(position)).map(|(_, by)| *by)
+    /// Folds an event; ignores all but compactions.
+    pub(super) fn fold(&mut self, event: &Event) {
+        let Some(mut made) = read_compaction(event) else { return };
+        (made.trigger, made.summary) = (None, None);
+        self.out.0 = drop_ranges(&self.out.0, &made);
+        self.latest.push_back(made);
+        if self.latest.len() > COMPACTIONS_MAX
+            && let Some(oldest) = self.latest.pop_front()
+            && !self.withdrawn.contains(oldest.position)
+        {
+            self.before = drop_ranges(&self.before, &oldest);
+        }
     }
 
     pub(super) fn weight(&self) -> usize {
         let latest = self.latest.iter().map(|made| {
             size_of::<CompactionOut>() + (made.kept.len() + made.dropped.len()) * size_of::<Range>()
         });
-        (self.out.len() + self.before.len()) * size_of::<(Range, Position)>()
+        (self.out.0.len() + self.before.len()) * size_of::<(Range, Position)>()
             + latest.sum::<usize>()
+            + size_of_val(self.withdrawn.ranges())
     }
 }
 
@@ -210,12 +232,14 @@ fn union(one: &[Range], other: &[Range]) -> Vec<Range> {
     made
 }
 
-/// Returns the positions of `all` that are not in `less`, which is ascending.
+/// Returns the positions of `all` that are not in `less`, whose ranges are ascending and apart.
 fn subtract(all: &[Range], less: &[Range]) -> Vec<Range> {
     let mut made = Vec::new();
     for range in all {
         let mut from = range.from;
-        for hole in less.iter().filter(|hole| hole.to > range.from && hole.from < range.to) {
+        let first = less.partition_point(|hole| hole.to <= range.from);
+        let holes = less.iter().skip(first).take_while(|hole| hole.from < range.to);
+        for hole in holes {
             made.push(Range::new(from, hole.from));
             from = hole.to.max(from);
         }

@@ -147,7 +147,8 @@ impl Failures {
         self.fold_git_state(command, &output, answer.position);
         let run = failed.and_then(|at| command.runs.get(at));
         let files = run.map_or(usize::MAX, |run| run.files_before);
-        CommandOutcome { failed: failed.is_some(), files }
+        let failed = failed.is_some() || command.exits && answer.failed;
+        CommandOutcome { failed, files }
     }
 
     /// Folds the result of another tool: one that does not work at all fails until it works again.
@@ -238,7 +239,10 @@ impl Failures {
             return;
         }
         let mut fact = known.unwrap_or_else(|| CommandFact::new(run, position));
-        fact.line = line.into();
+        if failed {
+            // A success may be part of a longer line; what failed is named.
+            fact.line = line.into();
+        }
         fact.last = position;
         fact.kind = test.map_or_else(|| run.kind.clone(), CommandKind::Tests);
         fact.is_trial = is_trial;

@@ -219,14 +219,18 @@ impl Facts {
         self.line.last().map_or(Position(0), |(base, _)| *base)
     }
 
-    /// Returns the calls of the last session without a result whose turn has not ended, oldest
-    /// first, but for those of this program: position, tool, and input on one line.
+    /// Returns the calls of the last session's agent without a result whose turn has not ended,
+    /// oldest first, but for those of this program: position, tool, and input on one line. Those of
+    /// a subagent are left out: its own call is listed, and no event may end its turn.
     pub fn unfinished_calls(&self) -> impl DoubleEndedIterator<Item = (Position, &str, &str)> {
         let open: Vec<Position> =
             self.outcomes.open_calls().iter().map(|call| call.position).collect();
         let base = self.session_base();
         let is_left = move |call: &&TracedCall| {
-            call.position >= base && open.contains(&call.position) && call.does != ToolKind::Own
+            call.position >= base
+                && open.contains(&call.position)
+                && call.does != ToolKind::Own
+                && !call.is_aside()
         };
         let calls = self.calls.open().filter(is_left);
         calls.map(|call| (call.position, &*call.tool, &*call.input))
@@ -289,6 +293,9 @@ impl Facts {
                 let gone = self.claims.fold_message(event.position, &said);
                 self.withdraw_statements(&gone);
                 self.findings.fold_message(event.position, &said);
+            }
+            if let Some(mut notice) = self.calls.fold_notice(event) {
+                self.work.fold(&mut notice);
             }
             let mut tool_event = self.calls.fold(event);
             if let Some(tool_event) = &mut tool_event {

@@ -1,7 +1,9 @@
 //! Facts about a whole session that the rows of any part of it need. It reads no more of an event
 //! than that takes, since the first rows of a long session wait for it.
 
-use super::{DroppedRanges, WithdrawnRanges, parse_withdrawn, times::own_time};
+use super::{
+    DroppedRanges, WithdrawnRanges, compactions::DroppedFold, parse_withdrawn, times::own_time,
+};
 use crate::{
     event::{Event, Position, Range, Timestamp, kinds, pace},
     traces::ToolBody,
@@ -72,8 +74,7 @@ impl TimeCells {
 pub struct Outline {
     position: Position,
     times: TimeCells,
-    dropped: DroppedRanges,
-    withdrawn: WithdrawnRanges,
+    dropped: DroppedFold,
     directory: Option<Box<str>>,
 }
 
@@ -81,13 +82,13 @@ impl Outline {
     /// Returns the positions that compactions took out of the model's context.
     #[must_use]
     pub fn dropped(&self) -> &DroppedRanges {
-        &self.dropped
+        self.dropped.out()
     }
 
     /// Returns the positions that the client went back behind.
     #[must_use]
     pub fn withdrawn(&self) -> &WithdrawnRanges {
-        &self.withdrawn
+        self.dropped.withdrawn()
     }
 
     /// Returns the directory of the session, once a call contained it.
@@ -108,7 +109,6 @@ impl Outline {
     pub fn weight(&self) -> usize {
         size_of::<Self>()
             + self.dropped.weight()
-            + size_of_val(self.withdrawn.ranges())
             + self.times.latest.len() * size_of::<Option<Timestamp>>()
     }
 }
@@ -129,8 +129,7 @@ impl SessionFold for Outline {
         self.times.fold(event);
         self.dropped.fold(event);
         if let Some(withdrawn) = parse_withdrawn(event) {
-            self.dropped.withdraw(&withdrawn);
-            self.withdrawn = withdrawn;
+            self.dropped.withdraw(withdrawn);
         }
         if self.directory.is_none() && kinds::is_call(event.kind.as_str()) {
             pace::steps(1 + event.body.len() / 256);

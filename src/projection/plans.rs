@@ -76,14 +76,9 @@ impl Plans {
         Some(())
     }
 
-    /// Folds a call of a tool that keeps a plan.
-    pub(super) fn fold_call(
-        &mut self,
-        position: Position,
-        tool: &str,
-        input: &RawValue,
-    ) -> Option<()> {
-        let members = tools::parse_members(Some(input));
+    /// Folds a call of a tool that keeps a plan, once it succeeded.
+    pub(super) fn fold_call(&mut self, position: Position, tool: &str, input: &str) -> Option<()> {
+        let members = tools::parse_object(input)?;
         if tool.eq_ignore_ascii_case("TaskUpdate") {
             return self.update_task(position, &members);
         }

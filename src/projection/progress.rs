@@ -180,18 +180,17 @@ impl WorkProgress {
 
     fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
-            ToolEvent::Call(call, input) if call.does == ToolKind::Plan && !call.is_aside() => {
-                self.plans.fold_call(call.position, &call.tool, (*input)?)
-            }
             ToolEvent::Call(..) => None,
             ToolEvent::Result(call, answer) => match call.does {
                 // A subagent's would take the place of one that the session's agent has seen.
                 _ if call.is_aside() => None,
                 ToolKind::Plan if answer.failed => None,
                 ToolKind::Plan => {
-                    let created = call.tool.eq_ignore_ascii_case("TaskCreate");
-                    let input = call.plan.as_ref().filter(|_| created)?;
-                    self.plans.fold_created_task(answer.position, input, &answer.text)
+                    let input = call.plan.as_deref()?;
+                    match call.tool.eq_ignore_ascii_case("TaskCreate") {
+                        true => self.plans.fold_created_task(answer.position, input, &answer.text),
+                        false => self.plans.fold_call(call.position, &call.tool, input),
+                    }
                 }
                 // A changed file is listed with the files; its echo adds nothing.
                 ToolKind::Edits if !answer.failed => None,

@@ -138,6 +138,22 @@ fn compile(pattern: &str) -> Result<Regex, regex::Error> {
     RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).build()
 }
 
+/// Parses a setting into the names of disabled rules and its errors; returns `None` for `off`.
+fn parse_setting(setting: &str) -> Option<(Vec<&str>, Vec<RulesError>)> {
+    if setting.trim() == "off" {
+        return None;
+    }
+    let (mut off, mut wrong) = (Vec::new(), Vec::new());
+    for word in setting.split(',').map(str::trim).filter(|word| !matches!(*word, "" | "on")) {
+        match word.strip_prefix('-') {
+            Some(name) if RULES.iter().any(|rule| rule.name == name) => off.push(name),
+            Some(name) => wrong.push(RulesError::Unknown(name.to_owned())),
+            None => wrong.push(RulesError::Word(word.to_owned())),
+        }
+    }
+    Some((off, wrong))
+}
+
 /// Parses a line of the user's rules into a name and a pattern.
 fn parse_custom_rule(line: usize, text: &str) -> Result<(&str, Regex), RulesError> {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
@@ -167,22 +183,21 @@ impl Recogniser {
         wrong.into_iter().next().map_or(Ok(rules), Err)
     }
 
+    /// Checks a value of the setting without building its rules.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn check_setting(setting: &str) -> Result<(), RulesError> {
+        let wrong = parse_setting(setting).map(|(_, wrong)| wrong).unwrap_or_default();
+        wrong.into_iter().next().map_or(Ok(()), Err)
+    }
+
     /// Parses like [`Self::parse`], but skips invalid parts; also returns their errors.
     #[must_use]
     pub fn parse_valid_lines(setting: &str, lines: &str) -> (Self, Vec<RulesError>) {
-        let setting = setting.trim();
-        if setting == "off" {
+        let Some((off, mut wrong)) = parse_setting(setting) else {
             return (Self::private_spans_only(), Vec::new());
-        }
-        let (mut off, mut wrong) = (Vec::new(), Vec::new());
-        let words = setting.split(',').map(str::trim).filter(|word| !word.is_empty());
-        for word in words.filter(|word| *word != "on") {
-            match word.strip_prefix('-') {
-                Some(name) if RULES.iter().any(|rule| rule.name == name) => off.push(name),
-                Some(name) => wrong.push(RulesError::Unknown(name.to_owned())),
-                None => wrong.push(RulesError::Word(word.to_owned())),
-            }
-        }
+        };
         let (mut custom, mut allowed) = (Vec::new(), Vec::new());
         for (line, text) in (1..).zip(lines.lines().map(str::trim)) {
             if text.is_empty() || text.starts_with('#') {

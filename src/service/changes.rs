@@ -61,6 +61,8 @@ impl Service {
             ..Listing::default()
         };
         let listed = self.store.list(&caller.scope, listing).await?;
+        let held = memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES;
+        let _memory = self.reserve_memory(&caller.scope.tenant, held).await?;
         let mut answer =
             FileChanges { file: query.file, data: Vec::new(), complete: listed.next.is_none() };
         let mut spelled = Vec::new();
@@ -108,11 +110,9 @@ impl Service {
         limit: usize,
     ) -> ServiceResult<(Vec<(bool, FileChange)>, bool)> {
         let withdrawn = |_: &SessionInfo, outline: &Outline| outline.withdrawn().clone();
-        let withdrawn = self.with_fold(&info.key, |cached| &mut cached.outline, withdrawn).await?;
+        let withdrawn = self.peek_fold(&info.key, |cached| &mut cached.outline, withdrawn).await?;
         let mut fold = Edits::new(withdrawn);
         let tenant = &info.key.scope.tenant;
-        let _memory =
-            self.reserve_memory(tenant, memory_budget::HELD_FOR_A_BYTE * SLICE_BYTES).await?;
         let mut slot = self.compute.acquire(tenant).await?;
         let (mut found, mut from) = (VecDeque::new(), Position::ZERO);
         let mut is_complete = true;

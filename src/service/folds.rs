@@ -5,7 +5,7 @@ use super::{Service, ServiceResult, compute::block_in_place, facts::CachedFacts}
 use crate::{
     event::{Position, Range, SessionKey},
     projection::SessionFold,
-    store::{FillDirection, ReadRequest, SessionInfo, Slice},
+    store::{FillDirection, ReadRequest, SessionInfo, Slice, StoreResult},
 };
 
 /// Maximum number of events and body bytes read at once.
@@ -22,8 +22,31 @@ impl Service {
         slot: fn(&mut CachedFacts) -> &mut Option<Box<F>>,
         look: impl FnOnce(&SessionInfo, &F) -> T + Send,
     ) -> ServiceResult<T> {
+        let used = self.store.use_session(key).await;
+        self.with_current_fold(key, used, slot, look).await
+    }
+
+    /// Runs `look` on the current fold of a session, for a verb that reads many sessions: not
+    /// counted as a use.
+    pub(super) async fn peek_fold<F: SessionFold + Send, T>(
+        &self,
+        key: &SessionKey,
+        slot: fn(&mut CachedFacts) -> &mut Option<Box<F>>,
+        look: impl FnOnce(&SessionInfo, &F) -> T + Send,
+    ) -> ServiceResult<T> {
+        let info = self.store.info(key).await;
+        self.with_current_fold(key, info, slot, look).await
+    }
+
+    async fn with_current_fold<F: SessionFold + Send, T>(
+        &self,
+        key: &SessionKey,
+        info: StoreResult<SessionInfo>,
+        slot: fn(&mut CachedFacts) -> &mut Option<Box<F>>,
+        look: impl FnOnce(&SessionInfo, &F) -> T + Send,
+    ) -> ServiceResult<T> {
         let facts = self.slot(key);
-        let mut info = self.convert_info(key, self.store.use_session(key).await)?;
+        let mut info = self.convert_info(key, info)?;
         let removals = self.store.removal_count();
         loop {
             let mut cached = self.lock_facts(&facts, key, &mut info, removals).await?;

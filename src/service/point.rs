@@ -122,7 +122,8 @@ impl Service {
             let slice = self.read_slice(key, left, SLICE_EVENTS).await?;
             let is_found = |event: &&Event| own_time(event) >= Some(time);
             if let Some(event) = slice.events.iter().find(is_found) {
-                return Ok(event.position);
+                // Events were appended meanwhile, perhaps.
+                return Ok(event.position.min(tail));
             }
             if slice.covered.is_empty() {
                 break;

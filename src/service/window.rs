@@ -244,9 +244,12 @@ impl Service {
     /// Returns the tokens of a window whose caller gives none: those of the session's model.
     async fn default_tokens(&self, key: &SessionKey) -> ServiceResult<usize> {
         let info = self.store.info(key).await?;
-        // A session with unreadable events has a window of the events that can be read.
-        let reported = self.peek_facts(key, |_, facts| facts.usage.window).await.ok().flatten();
-        Ok(self.monitor.of_session(&info.metadata, reported).window_tokens())
+        let reported = match self.peek_facts(key, |_, facts| facts.usage.window).await {
+            Err(error) if error.code.has_lost_events() => None,
+            reported => reported?,
+        };
+        let tokens = self.monitor.of_session(&info.metadata, reported).window_tokens();
+        Ok(tokens.clamp(WINDOW_TOKENS_MIN, WINDOW_TOKENS_MAX))
     }
 
     /// Returns the parts of a session withdrawn from the conversation as of a position.

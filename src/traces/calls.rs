@@ -35,7 +35,7 @@ const ID_BYTES_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 80;
 const INPUT_CHARS_MAX: usize = 300;
 /// Maximum bytes of the input of a planning tool; a larger one is not kept.
-const PLAN_BYTES_MAX: usize = 4_000;
+const PLAN_BYTES_MAX: usize = 32_000;
 /// Maximum background commands that are kept.
 const RUNNING_MAX: usize = 16;
 /// Maximum files of one call that are kept.
@@ -195,6 +195,39 @@ impl OpenCalls {
             return Some(self.parse_result(event.position, result));
         }
         None
+    }
+
+    /// Parses a notice of Claude Code that a command in the background ended, as its result; `None`
+    /// for any other event, and for a command that is not known.
+    pub(crate) fn fold_notice(&mut self, event: &Event) -> Option<ToolEvent<'static>> {
+        if self.running.is_empty() || event.kind.as_str() != kinds::USER_MESSAGE {
+            return None;
+        }
+        let body = ToolBody::parse(&event.body)?;
+        let text = content_text(body.content?);
+        let notice = text.trim_start().strip_prefix("<task-notification>")?;
+        let element = |name: &str| {
+            let (_, rest) = notice.split_once(&format!("<{name}>"))?;
+            Some(rest.split_once(&format!("</{name}>"))?.0.trim())
+        };
+        let (status, summary) = (element("status")?, element("summary").unwrap_or_default());
+        let command = self.take_running(element("task-id")?)?;
+        let code =
+            summary.split_once("exit code ").map(|(_, code)| code.trim_end_matches(['.', ')']));
+        let call = TracedCall {
+            does: ToolKind::Runs,
+            command: Some(command),
+            ..call_without_event(event.position, &body)
+        };
+        let result = TracedResult {
+            position: event.position,
+            text: summary.to_owned(),
+            failed: status != "completed",
+            succeeded: status == "completed",
+            code: code.and_then(|code| code.parse().ok()),
+            unrun: (status == "killed" || status == "stopped").then_some(NotRun::Interrupted),
+        };
+        Some(ToolEvent::Result(call, result))
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {

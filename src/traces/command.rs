@@ -218,6 +218,8 @@ pub(crate) struct CommandLine {
     pub(crate) runs: Vec<CommandRun>,
     /// True if the exit code is that of a command that only reads.
     pub(crate) ends_read_only: bool,
+    /// True if the line sets an exit code itself: no other command may have failed.
+    pub(crate) exits: bool,
     /// True if the line changes something other than files.
     pub(crate) changes: bool,
     /// Plain effects on files, in order.
@@ -238,6 +240,7 @@ impl CommandLine {
         let mut made = Self::default();
         for (at, part) in parts.iter().enumerate() {
             let words = without_wrappers(&part.words);
+            made.exits |= program_name(words) == "exit" && words.get(1).is_none_or(|n| n != "0");
             made.changes |= effects::changes_state(words, program_name(words), &inputs_text);
             if is_main_command(part) {
                 let passes = |next: &SimpleCommand| {

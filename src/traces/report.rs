@@ -29,6 +29,8 @@ const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
+/// Beginning of the result of a command that Claude Code began in the background, before its id.
+pub const RUNNING_IN_BACKGROUND: &str = "Command running in background with ID: ";
 /// Prefixes of a line that contains the exit code, in lower case.
 const CODES: [&str; 9] = phrase_list(
     "exit code|exit_code|exitcode|exit status|process exited with code|command exited with code|\
@@ -63,8 +65,7 @@ pub(crate) fn looks_like_failure(text: &str) -> bool {
 
 /// Returns the id of a background command that still runs, if a result reports one.
 pub(crate) fn running_command_id(text: &str) -> Option<&str> {
-    const MARKS: [&str; 2] =
-        ["Process running with session ID ", "Command running in background with ID: "];
+    const MARKS: [&str; 2] = ["Process running with session ID ", RUNNING_IN_BACKGROUND];
     let line = |line: &'_ str| MARKS.iter().any(|mark| line.starts_with(mark));
     let line = text.lines().take(HEAD_LINES).find(|one| line(one))?;
     let id = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;

@@ -7,9 +7,9 @@ const USER: &str = RefusedCall::USER;
 const RULE: &str = RefusedCall::RULE;
 
 /// Prefixes of the results of calls that the user refused; they have precedence.
-const BY_USER: [&str; 13] = phrase_list(
+const BY_USER: [&str; 12] = phrase_list(
     "The user doesn't want to proceed with this tool use|\
-     The user doesn't want to take this action|[Request interrupted by user|\
+     The user doesn't want to take this action|\
      The user rejected permission to use this specific tool call|The user denied this operation|\
      Permission for this tool use was denied. The tool use was rejected|User rejected|\
      user rejected MCP tool call|rejected by user|exec command rejected by user|\
@@ -29,7 +29,18 @@ const RULES: [(&str, &str); 3] = [
     ("approval policy is ", "; reject command"),
 ];
 /// Prefixes of the results of interrupted calls.
-const INTERRUPTIONS: [&str; 3] = ["The call was interrupted", "aborted", "command aborted by user"];
+const INTERRUPTIONS: [&str; 6] = [
+    CALL_INTERRUPTED,
+    "aborted",
+    "command aborted by user",
+    "[Tool call interrupted",
+    "[Request interrupted by user",
+    "<error>Command was aborted before completion",
+];
+/// Beginning of the result of a call that was interrupted, as this program words it.
+pub const CALL_INTERRUPTED: &str = "The call was interrupted";
+/// Text by which Claude Code corrects a refusal: the call ran until the user stopped it.
+const STOPPED: &str = "this call was stopped while running";
 
 /// Prefix of Codex's result for a command that it did not start, and the text around a refusal in
 /// it, a nested `Debug` error. Other quotations in it are system errors.
@@ -62,9 +73,21 @@ impl RefusedCall {
     pub const RULE: &'static str = "rule";
 }
 
+/// Returns true if the text of a result says that the call was stopped while it ran, or may have
+/// run: its effect is unknown.
+#[must_use]
+pub fn is_interruption(text: &str) -> bool {
+    let text = skip_timing(text);
+    INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
+        || BY_USER.iter().any(|begins| text.starts_with(begins)) && text.contains(STOPPED)
+}
+
 /// Parses a refusal from the text of a result; `None` if it is not one.
 #[must_use]
 pub fn parse_refusal(text: &str) -> Option<RefusedCall> {
+    if is_interruption(text) {
+        return None;
+    }
     let text = skip_timing(text);
     let (open, close) = QUOTED;
     let quoted = text.starts_with(NOT_STARTED).then(|| text.split_once(open)).flatten();
@@ -148,12 +171,8 @@ pub(crate) enum NotRun {
 impl NotRun {
     /// Parses the reason in the text of a result; `None` if the tool returned.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let interrupted = || {
-            let text = skip_timing(text);
-            INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
-        };
         let refused = parse_refusal(text).map(|_| Self::Refused);
-        refused.or_else(|| interrupted().then_some(Self::Interrupted))
+        refused.or_else(|| is_interruption(text).then_some(Self::Interrupted))
     }
 }
 

@@ -1,11 +1,13 @@
 //! Unused sessions: they expire, can be restored for a while, and are deleted. On every engine,
 //! with clocks that jump. It must not test crashes (`expiry` does) or an interface.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
+    api::changes::FileChangesQuery,
     env::Clock,
-    event::{Batch, BatchKey, NewEvent, Scope, SessionId, SessionKey},
+    event::{Batch, BatchKey, EventType, NewEvent, Origin, Scope, SessionId, SessionKey},
+    service::{Caller, Service},
     store::{
         KeepReason, Listing, NewSession, SessionUpdate, Stage, Store, StoreError, SweepResult,
     },
@@ -123,6 +125,31 @@ async fn each_use_of_a_session_restarts_its_idle_limit() {
         assert_eq!(sweep(store).await.expired.len(), 3);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_at_the_changes_of_a_file_is_no_use_of_the_sessions_it_reads() {
+    for engine in engines::with_servers().await {
+        eprintln!("engine: {}", engine.name);
+        let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.clock));
+        let input = r#"{"name":"Edit","call_id":"c","input":{"file_path":"/w/a.rs"}}"#;
+        let call = NewEvent { kind: EventType::new("agent.tool_use").unwrap(), ..event(input) };
+        let result = NewEvent {
+            kind: EventType::new("agent.tool_result").unwrap(),
+            ..event(r#"{"call_id":"c","content":"ok"}"#)
+        };
+        create(&*store, "s").await;
+        append(&*store, &key("s"), batch([call, result])).await.unwrap();
+        let used = store.info(&key("s")).await.unwrap().used_at;
+        clock.advance(DAY);
+        let service = Service::new(Arc::clone(&store), clock);
+        let caller = Caller { scope: Scope::local(), origin: Origin::User, fence: None };
+        let query = FileChangesQuery { file: "/w/a.rs".to_owned(), ..FileChangesQuery::default() };
+        let found = service.file_changes(&caller, query).await.unwrap();
+        assert_eq!(found.data.len(), 1, "{found:?}");
+        assert_eq!(store.info(&key("s")).await.unwrap().used_at, used);
+        store.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

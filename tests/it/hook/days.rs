@@ -343,3 +343,28 @@ fn a_continuation_counts_only_events_of_its_session() {
     assert_eq!(view["position"], events, "{view}");
     has(&day.compacts(), &["Leave stock.py alone"]);
 }
+
+#[test]
+fn a_rule_is_given_before_the_short_requests_of_the_sessions_of_a_chain() {
+    let place = Place::new();
+    let day = Day(&place, "day-1");
+    day.starts();
+    day.asks("Fix the price rounding. Never touch stock.py: the warehouse team owns it.");
+    day.edits("price.py");
+    for at in 0..12 {
+        day.asks(&format!("Go on with part {at} and say where we are"));
+        let long = "It reads the text now, and the sum is right, as far as I can tell. ";
+        day.says(&format!("Part {at} is done. {}", long.repeat(6)));
+    }
+    day.ends();
+    let day = Day(&place, "day-2");
+    day.starts();
+    day.asks("Continue: document the discount");
+    day.edits("README.md");
+    for at in 0..12 {
+        day.asks(&format!("What is left of chapter {at}?"));
+        day.says(&format!("Of chapter {at} nothing is left but the {at} examples of discounts."));
+    }
+    day.ends();
+    has(&Day(&place, "day-3").starts(), &["Never touch stock.py"]);
+}

@@ -409,3 +409,34 @@ fn changes_beyond_the_limit_are_counted_as_omitted() {
     let shown = lines(&view, "changes").len();
     assert_eq!(view["left_out"]["changes"], json!(100 - shown), "{view}");
 }
+
+#[test]
+fn a_command_in_the_background_mends_nothing_until_it_ends() {
+    let place = Place::new();
+    let failed = "make: *** [check] Error 1: price.py:3: wrong";
+    continuation_after(&place, "begun", &[("make check", failed, true)]);
+    let begin = |id: usize, command: &str, task: &str| {
+        let input = json!({ "command": command, "run_in_background": true });
+        let answer = json!({ "stdout": "", "stderr": "", "backgroundTaskId": task });
+        call(&place, "begun", id, "Bash", &input, ("tool_response", &answer));
+    };
+    let notice = |task: &str, status: &str, end: &str| {
+        let text = format!(
+            "<task-notification>\n<task-id>{task}</task-id>\n<status>{status}</status>\n\
+             <summary>Background command \"check\" {end}</summary>\n</task-notification>"
+        );
+        let said = json!({ "type": "user.message", "content": text }).to_string();
+        place.run_with(&["append", "begun"], &said).ok();
+    };
+    begin(11, "make check", "b1");
+    let mended = || lines(&view(&place, "begun"), "mended");
+    let failing = || lines(&view(&place, "begun"), "failures").len();
+    assert_eq!((mended(), failing()), (vec![], 1), "{}", view(&place, "begun"));
+    notice("b1", "failed", "failed with exit code 2");
+    assert_eq!((mended(), failing()), (vec![], 1), "{}", view(&place, "begun"));
+    begin(12, "make check", "b2");
+    notice("b2", "completed", "completed (exit code 0)");
+    assert_eq!((mended().len(), failing()), (1, 0), "{}", view(&place, "begun"));
+    let text = place.run(&["view", "begun", "continuation"]).ok();
+    assert!(text.contains("running in background with ID: b2"), "{text}");
+}

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use sessionlog::{
     api::{
+        changes::FileChangesQuery,
         search::SearchBody,
         window::{RecallFrom, WindowShape},
     },
@@ -46,6 +47,8 @@ async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, Serv
     let diff = service.diff(caller, &session, (&begin, &end), window()).await;
     let find = service.find_view(caller, &session, "soundings", None, None).await;
     let paged = service.page_in(caller, page).await;
+    let file = FileChangesQuery { file: "/w/a.rs".to_owned(), ..FileChangesQuery::default() };
+    let changed = service.file_changes(caller, file).await;
     let past = service.overview(caller, &session, Some(&begin), None, (false, false)).await;
     vec![
         ("search", search.map(drop)),
@@ -53,6 +56,7 @@ async fn outcomes(service: &Service, caller: &Caller) -> Vec<(&'static str, Serv
         ("diff", diff.map(drop)),
         ("find", find.map(drop)),
         ("paging in", paged.map(drop)),
+        ("changes of a file", changed.map(drop)),
         ("overview at a point", past.map(drop)),
     ]
 }

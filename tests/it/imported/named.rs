@@ -299,3 +299,33 @@ fn a_call_without_a_result_is_named_in_the_views_until_its_result() {
         assert!(!text.contains("Begun"), "{text}");
     }
 }
+
+#[test]
+fn a_call_that_was_stopped_while_it_ran_is_interrupted_and_not_refused() {
+    let rejected = "The user doesn't want to proceed with this tool use. STOP what you are doing \
+                    and wait for the user to tell you how to proceed.";
+    let corrected = format!(
+        "{rejected} Correction to the text above: this call was stopped while running, not \
+         refused before it ran. It may have run in part or in full."
+    );
+    let lost = "[Tool call interrupted: the session ended before this call's result was recorded.]";
+    for (output, denial, refused, shown) in [
+        (rejected, "user-rejected", json!("user"), "refused"),
+        (&corrected, "user-rejected", Value::Null, "interrupted"),
+        (lost, "interrupted", Value::Null, "interrupted"),
+    ] {
+        let talk = Transcript::default();
+        talk.user("Run the tests");
+        talk.calls("m1", "t1");
+        let block = json!({ "type": "tool_result", "tool_use_id": "t1", "is_error": true,
+            "content": output });
+        talk.add(json!({ "type": "user", "message": { "role": "user", "content": [block] },
+            "toolDenialKind": denial }));
+        let place = taken(&talk);
+        let events = place.events(SESSION);
+        let result = events.iter().find(|event| event["type"] == "agent.tool_result").unwrap();
+        assert_eq!(result["refused"], refused, "{denial}: {output}");
+        let text = place.run(&["view", SESSION, "continuation"]).ok();
+        assert!(text.contains(&format!("cargo test -> {shown}")), "{denial} {output}: {text}");
+    }
+}

@@ -359,6 +359,14 @@ async fn a_context_size_that_the_harness_reports_is_the_limit_of_a_session_witho
         }
         assert_eq!(view(&house, id, "window").await["tokens_max"], limit * 3 / 4, "{id}");
     }
+    // A window has its bounds for any size that is reported.
+    for (size, tokens) in [(10_000_000, 4_000_000), (20, 64)] {
+        let mut sized = report(360);
+        sized["context_window"] = json!(size);
+        emit(&house, &format!("of-{size}"), json!([sized])).await;
+        let window = view(&house, &format!("of-{size}"), "window").await;
+        assert_eq!(window["tokens_max"], tokens, "{window}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -89,6 +89,13 @@ async fn rows_that_a_withdrawn_compaction_took_out_are_in_the_context() {
         // The latest rewind lists all that is withdrawn.
         emit(house, "s", &[rewound(json!([]))]).await;
         assert_eq!(dropped().await[..4], [Some(1), Some(3), Some(3), None]);
+        // A withdrawn one stays so behind more later ones than are kept.
+        let none = json!({"type": "context.compacted", "trigger": "auto", "dropped": []});
+        emit(house, "s", &[rewound(json!([{"from": 1, "to": 4}]))]).await;
+        emit(house, "s", &vec![none; 101]).await;
+        assert_eq!(dropped().await[..4], [None; 4]);
+        emit(house, "s", &[rewound(json!([{"from": 0, "to": 4}]))]).await;
+        assert_eq!(dropped().await[..4], [None; 4]);
     })
     .await;
 }

@@ -288,3 +288,12 @@ fn many_failing_tests_are_counted_and_a_failed_build_is_shown_with_the_compiler_
         Some("mill: cannot open b")
     );
 }
+
+#[test]
+fn a_mended_command_is_named_by_the_line_that_failed() {
+    let tests = "FAILED test_price.py::test_price - assert 114 == 115\n1 failed in 0.08s";
+    let passes = "cat: notes.txt: No such file or directory\n1 passed in 0.02s";
+    let work = folded(&[fails("pytest -q", tests), run("cat notes.txt; pytest -q", passes)]);
+    let lines: Vec<_> = work.resolved_commands().map(|one| one.line.to_string()).collect();
+    assert_eq!((lines, work.failing_commands().count()), (vec!["pytest -q".to_owned()], 0));
+}

@@ -112,3 +112,19 @@ fn the_tasks_of_a_next_session_replace_none_of_the_session_before() {
     fold_call(&mut facts, "TaskUpdate", r#"{"taskId":"1","status":"completed"}"#, "Updated");
     assert_eq!(plan_lines(&facts), "moor:completed unload:pending paint:completed now ");
 }
+
+#[test]
+fn a_refused_change_of_a_plan_changes_nothing() {
+    let mut facts = Facts::default();
+    fold_call(&mut facts, "TaskCreate", r#"{"subject":"moor"}"#, "Task #1 created successfully");
+    let missing = r#"{"success":false,"taskId":"1","error":"Task not found"}"#;
+    fold_call(&mut facts, "TaskUpdate", r#"{"taskId":"1","status":"completed"}"#, missing);
+    let list = r#"{"todos":[{"content":"sail","status":"completed"}]}"#;
+    fold_call(
+        &mut facts,
+        "TodoWrite",
+        list,
+        "<tool_use_error>InputValidationError</tool_use_error>",
+    );
+    assert_eq!(plan_lines(&facts), "moor:pending now ");
+}

@@ -45,6 +45,8 @@ fn a_command_result_is_failed_if_its_output_reports_failure() {
         ("python3 -m unittest test_tax", json!({ "content": "Ran 1 test\n\nOK\n" }), false),
         ("cat test.log", json!({ "content": output }), false),
         ("./mill /none", missing, true),
+        ("echo ok; exit 3", json!({ "content": "ok", "is_error": true, "exit_code": 3 }), true),
+        ("echo ok; exit 0", json!({ "content": "ok", "is_error": false, "exit_code": 0 }), false),
     ] {
         let mut facts = Facts::default();
         let call = json!({ "name": "Bash", "input": { "command": command }, "call_id": "c" });
