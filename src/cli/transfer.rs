@@ -282,8 +282,8 @@ fn agent_id(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()?.strip_prefix("agent-")?.strip_suffix(".jsonl")
 }
 
-/// Adds the wanted files in a directory and below it, and each directory that cannot be read, so that
-/// it is reported; a link to a directory is not followed.
+/// Adds the wanted files in a directory and below it, and each directory that cannot be read, so
+/// that it is reported; a link to a directory is not followed.
 fn add_files(
     directory: &Path,
     levels: usize,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     event::{Position, text::one_line},
-    projection::{EffectFact, Facts, FileFact, FileState, FindingSource, is_done},
+    projection::{CommandFact, EffectFact, Facts, FileFact, FileState, FindingSource, is_done},
 };
 
 /// Most attempts to get close to the budget, and the percentage of it that is close.
@@ -245,11 +245,14 @@ impl<'k, 'f> Brief<'k, 'f> {
                         0 | 1 => String::new(),
                         times => format!(" ({times} times)"),
                     };
-                    format!("{COMMAND}{line} -> {error}{times}")
+                    format!("{}{line} -> {error}{times}", prompt_of(one))
                 });
                 line.unwrap_or_default()
             }
-            Class::Mended => format!("{COMMAND}{}", known.format_line(class, index, form)),
+            Class::Mended => {
+                let prompt = facts.work.resolved_commands().nth(index).map_or(COMMAND, prompt_of);
+                format!("{prompt}{}", known.format_line(class, index, form))
+            }
             Class::Finding => match facts.findings.sentences().get(index) {
                 Some(one) if matches!(one.source, FindingSource::At(_)) => one.text.to_string(),
                 _ => known.format_line(class, index, form),
@@ -552,6 +555,11 @@ pub(super) fn format_heading(facts: &Facts, session: &str, workspace: Option<&st
         last.unwrap_or_default()
     );
     format!("# Where the work stands ({})", quote::escape_inline(&which).replace('\\', ""))
+}
+
+/// Returns the mark of a shell's command; empty for another tool.
+fn prompt_of(fact: &CommandFact) -> &'static str {
+    if fact.is_command() { COMMAND } else { "" }
 }
 
 #[cfg(test)]

@@ -79,9 +79,12 @@ pub(super) fn codex_report(line: &JsonMembers, model: Option<&str>) -> Option<Us
     }
     let info = inner(&payload, "info")?;
     let (total, last) = (info.non_null("total_token_usage")?, inner(&info, "last_token_usage")?);
-    // After a compaction Codex writes the same total again, with a last request of nothing.
-    let counts = |name: &&str| last.raw(name).is_some_and(|count| count.get() != "0");
-    let mut usage = counts_object(&last, &COUNTS).filter(|_| COUNTS.iter().any(counts))?;
+    // After a compaction Codex writes the same total again, with an estimate in place of a request.
+    let is_none = |name: &str| last.raw(name).is_some_and(|count| count.get() == "0");
+    if is_none("input_tokens") && is_none("output_tokens") {
+        return None;
+    }
+    let mut usage = counts_object(&last, &COUNTS)?;
     if let Some(cached) = last.non_null("cached_input_tokens") {
         usage.pop();
         usage.push_str(&format!(

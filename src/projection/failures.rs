@@ -156,7 +156,8 @@ impl Failures {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
         let run = CommandRun::from_tool(hasher.finish(), &call.tool);
-        let report = OutputReport::parse(&answer.text);
+        let text = answer.text.trim().trim_start_matches("<tool_use_error>");
+        let report = OutputReport::parse(text.trim_end_matches("</tool_use_error>"));
         let head = head(&answer.text, 2_000);
         let head = head.to_ascii_lowercase();
         let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
@@ -209,7 +210,7 @@ impl Failures {
                 _ if fact.is_trial && fact.names.is_empty() => later >= TRIAL_RESULTS,
                 CommandKind::Tests(_) | CommandKind::Builds(..) | CommandKind::ReadOnly => false,
                 CommandKind::Trial | CommandKind::Installs(_) => later >= TRIAL_RESULTS,
-                CommandKind::Git(..) | CommandKind::Other(_) => {
+                CommandKind::Git(..) | CommandKind::Other(_) | CommandKind::Tool => {
                     is_heard && later >= SETTLED_RESULTS || later >= LEFT_RESULTS
                 }
             };
@@ -345,6 +346,12 @@ impl Failures {
 }
 
 impl CommandFact {
+    /// Returns true if it is a command of a shell; false if it is a call of another tool.
+    #[must_use]
+    pub fn is_command(&self) -> bool {
+        self.kind != CommandKind::Tool
+    }
+
     fn new(run: &CommandRun, position: Position) -> Self {
         Self {
             line: Box::default(),

@@ -19,8 +19,8 @@ use crate::{
         text::{clip, one_line},
     },
     traces::{
-        NotRun, ToolEvent, TracedCall, TracedResult, content_text, parse_refusal,
-        parse_user_answers, refusal_comment, tools::ToolKind, unquoted,
+        NotRun, ToolEvent, TracedCall, TracedResult, content_text, is_notice_of_interruption,
+        parse_refusal, parse_user_answers, refusal_comment, tools::ToolKind, unquoted,
     },
 };
 
@@ -236,7 +236,10 @@ impl WorkProgress {
         }
         // Of a refusal, only the quoted reason is kept.
         let reason = answer.unrun.and_then(|_| parse_refusal(&answer.text)?.reason);
-        let text = reason.as_deref().unwrap_or(&answer.text);
+        let text = match is_notice_of_interruption(&answer.text) {
+            true => "",
+            false => reason.as_deref().unwrap_or(&answer.text),
+        };
         // Files and command output are quoted verbatim.
         let is_data = call.reads.is_empty() && call.does != ToolKind::Runs;
         let text = if is_data { unquoted(text) } else { text.into() };

@@ -67,6 +67,8 @@ pub(crate) enum CommandKind {
     Trial,
     /// Any other command, with the path of the script that it runs.
     Other(Option<Box<str>>),
+    /// No command: a call of another tool.
+    Tool,
 }
 
 /// A simple command with its kind.
@@ -98,7 +100,7 @@ impl CommandRun {
 
     /// Creates the run of a tool that is not a shell.
     pub(crate) fn from_tool(key: u64, tool: &str) -> Self {
-        let (kind, joint) = (CommandKind::Other(None), CommandJoint::Then);
+        let (kind, joint) = (CommandKind::Tool, CommandJoint::Then);
         Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
     }
 

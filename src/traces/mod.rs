@@ -50,4 +50,4 @@ pub use tool_body::find_answered_call;
 pub(crate) use touch::FileTouch;
 pub use trouble::FailureKind;
 pub use unrun::{CALL_INTERRUPTED, RefusedCall, is_interruption, parse_refusal, refusal_comment};
-pub(crate) use unrun::{NotRun, refusal_explanation};
+pub(crate) use unrun::{NotRun, is_notice_of_interruption, refusal_explanation};

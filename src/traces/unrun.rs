@@ -82,6 +82,12 @@ pub fn is_interruption(text: &str) -> bool {
         || BY_USER.iter().any(|begins| text.starts_with(begins)) && text.contains(STOPPED)
 }
 
+/// Returns true if the text of an interrupted call is only the program's own.
+pub(crate) fn is_notice_of_interruption(text: &str) -> bool {
+    let text = skip_timing(text);
+    is_interruption(text) && (text.starts_with('[') || text.contains(STOPPED))
+}
+
 /// Parses a refusal from the text of a result; `None` if it is not one.
 #[must_use]
 pub fn parse_refusal(text: &str) -> Option<RefusedCall> {

@@ -293,8 +293,8 @@ fn messages_of_codex_are_read_from_its_rollout() {
         "input_tokens": 40, "cached_input_tokens": 30, "output_tokens": 2, "total_tokens": 42,
     });
     let info = json!({ "total_token_usage": usage, "last_token_usage": usage });
-    // After a compaction Codex repeats the total, with a last request of nothing.
-    let none = json!({ "input_tokens": 0, "output_tokens": 0, "total_tokens": 0 });
+    // After a compaction Codex repeats the total, with an estimate in place of a request.
+    let none = json!({ "input_tokens": 0, "output_tokens": 0, "total_tokens": 6_931 });
     let repeated = json!({ "total_token_usage": usage, "last_token_usage": none });
     let [usage, repeated] = [info, repeated]
         .map(|info| line("event_msg", json!({ "type": "token_count", "info": info })));

@@ -327,5 +327,8 @@ fn a_call_that_was_stopped_while_it_ran_is_interrupted_and_not_refused() {
         assert_eq!(result["refused"], refused, "{denial}: {output}");
         let text = place.run(&["view", SESSION, "continuation"]).ok();
         assert!(text.contains(&format!("cargo test -> {shown}")), "{denial} {output}: {text}");
+        let quoted = ["STOP what you are doing", "the session ended"];
+        let is_quoted = quoted.iter().any(|words| text.contains(words));
+        assert!(!is_quoted || shown == "refused", "{denial} {output}: {text}");
     }
 }

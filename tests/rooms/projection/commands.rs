@@ -297,3 +297,13 @@ fn a_mended_command_is_named_by_the_line_that_failed() {
     let lines: Vec<_> = work.resolved_commands().map(|one| one.line.to_string()).collect();
     assert_eq!((lines, work.failing_commands().count()), (vec!["pytest -q".to_owned()], 0));
 }
+
+#[test]
+fn a_tool_that_does_not_work_is_no_command_and_its_error_has_no_tag() {
+    let text = "<tool_use_error>Error: No such tool available: Grep.</tool_use_error>";
+    let answer = json!({ "content": text, "is_error": true });
+    let work = folded(&[("Grep", json!({ "pattern": "def" }), answer)]);
+    let fact = work.failing_commands().next().expect("a failure");
+    assert_eq!((&*fact.line, fact.is_command()), ("Grep", false));
+    assert_eq!(&*fact.error, "Error: No such tool available: Grep.");
+}

@@ -106,14 +106,17 @@ fn the_latest_results_are_kept_with_their_calls_within_a_byte_limit() {
 fn a_subagent_adds_no_instruction_and_sets_no_plan() {
     let todos = |text: &str, more: &str| {
         let input = format!(r#"{{"todos":[{{"content":"{text}","status":"pending"}}]}}"#);
-        format!(r#"{{"name":"TodoWrite","input":{input}{more}}}"#)
+        format!(r#"{{"name":"TodoWrite","call_id":"{text}","input":{input}{more}}}"#)
     };
+    let done = |text: &str, more: &str| format!(r#"{{"call_id":"{text}","content":"ok"{more}}}"#);
     let aside = r#","session_thread_id":"a17f""#;
     let progress = fold_events(&[
         ("user.message", r#"{"content":"mend it","session_thread_id":null}"#),
         ("user.message", r#"{"content":"find every test","session_thread_id":"a17f"}"#),
         ("agent.tool_use", &todos("mine", "")),
+        ("agent.tool_result", &done("mine", "")),
         ("agent.tool_use", &todos("its own", aside)),
+        ("agent.tool_result", &done("its own", aside)),
     ]);
     assert_eq!(progress.instructions().count(), 1);
     assert_eq!(progress.plan().map(|plan| &*plan.steps[0].text), Some("mine"));

@@ -179,7 +179,7 @@ fn a_failure_is_mended_by_the_same_run_or_one_that_includes_it() {
             "pytest tests/test_a.py mended 1",
             "pytest tests/test_b.py mended 1",
             "cargo test cart mended 1",
-            "make 2>&1 | tail -1 mended 2",
+            "cd /a && make mended 2",
             "npm test fails 2 2 failing",
         ]
     );
