@@ -35,7 +35,8 @@ pub(super) async fn print_events(
     if wanted.follow {
         return follow_events(client, wanted, screen).await;
     }
-    let (empty, types_wanted) = (empty_reason(&wanted), !wanted.types.is_empty());
+    let (empty, types_wanted) =
+        (empty_reason(&wanted.range, &wanted.types), !wanted.types.is_empty());
     let query = EventsQuery {
         from: wanted.range.from,
         to: wanted.range.to,
@@ -85,10 +86,10 @@ fn resolve_times(range: &mut args::RangeArgs) -> Outcome {
 }
 
 /// Returns the reason why no event is printed.
-fn empty_reason(wanted: &args::EventsArgs) -> String {
+fn empty_reason(range: &args::RangeArgs, types: &[String]) -> String {
     let number = |point: Option<&str>| point.and_then(|text| text.parse::<u64>().ok());
-    let (from, to) = (wanted.range.from.as_deref(), wanted.range.to.as_deref());
-    let types = match wanted.types.as_slice() {
+    let (from, to) = (range.from.as_deref(), range.to.as_deref());
+    let types = match types {
         [] => String::new(),
         types => format!(" of type {}", types.join(", ")),
     };
@@ -126,13 +127,15 @@ pub(super) async fn replay(
     if screen.is_full_screen() && !wanted.lines {
         return player::play(client, &wanted).await;
     }
+    let empty = empty_reason(&wanted.range, &[]);
     let query =
         EventsQuery { from: wanted.range.from, to: wanted.range.to, ..EventsQuery::default() };
     let mut pages = EventPages::new(client, &wanted.session, query);
     let mut shown = PacedLines { speed: wanted.speed, before: None };
-    let mut next = 0;
+    let (mut found, mut next) = (false, 0);
     while let Some(page) = pages.next().await? {
         next = page.next_position;
+        found |= !page.events.is_empty() || !page.gaps.is_empty();
         if screen.json && wanted.speed.is_none() && !wanted.follow {
             screen.print_answer(&page.body)?;
             continue;
@@ -146,6 +149,9 @@ pub(super) async fn replay(
         }
     }
     if !wanted.follow {
+        if !found {
+            screen.print_note(format!("sessionlog: {empty}"));
+        }
         return Ok(());
     }
     let mut tail = client.tail(&wanted.session, Some(&next.to_string()), &[]).await?;

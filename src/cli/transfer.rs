@@ -236,7 +236,7 @@ fn find_files(wanted: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
 /// Returns the transcripts to import, each with those of its subagents: the lines of both are one
 /// session. That of a session of which only subagents' files are named may not exist.
 fn find_transcripts(wanted: &[PathBuf]) -> IndexMap<PathBuf, Vec<PathBuf>> {
-    let mut found = IndexMap::new();
+    let (mut found, mut unreadable) = (IndexMap::new(), Vec::new());
     for path in wanted {
         let parent = find_parent(path);
         let own = parent.as_ref().unwrap_or(path);
@@ -244,12 +244,14 @@ fn find_transcripts(wanted: &[PathBuf]) -> IndexMap<PathBuf, Vec<PathBuf>> {
             let mut below = Vec::new();
             let beside = own.with_extension("").join(SUBAGENTS);
             add_files(&beside, LEVELS_MAX, |path| agent_id(path).is_some(), &mut below);
+            unreadable.extend(below.extract_if(.., |path| agent_id(path).is_none()));
             below
         });
         if parent.is_some() && !subagents.contains(path) {
             subagents.push(path.clone());
         }
     }
+    found.extend(unreadable.into_iter().map(|directory| (directory, Vec::new())));
     found
 }
 

@@ -443,8 +443,9 @@ impl<'a> GatheredItems<'a> {
     fn add_text(&mut self, class: Class, index: usize, text: &str, position: Position) {
         let bytes = text.len().min(LINE_CHARS_MAX);
         let mut item = self.item_at(class, index, position);
-        // A rule that the user set holds in the sessions that follow.
-        if item.status > 0 && standing_rules(text).next().is_some() {
+        let is_said = matches!(class, Class::Task | Class::Instruction | Class::OlderInstruction);
+        if is_said && (1..100).contains(&item.status) && standing_rules(text).next().is_some() {
+            // A rule that the user set holds in the sessions that follow.
             item.status = 100;
         }
         self.push_item(Item { bytes, ..item });

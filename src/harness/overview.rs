@@ -253,7 +253,7 @@ pub fn overview_in_tokens(
     tokens_max: usize,
     explain: bool,
 ) -> Overview {
-    let known = gather_in_tokens(facts, tokens_max);
+    let known = GatheredItems::gather_for_tokens(facts, &IN_TOKENS, tokens_max);
     let brief = Brief::new(&known, Tokenizer::O200k, format_heading(facts, session, None));
     let BriefText { chosen, text, .. } = brief.make(&IN_TOKENS, tokens_max, 0);
     let mut view = assemble(&known, &chosen, &IN_TOKENS);
@@ -265,20 +265,15 @@ pub fn overview_in_tokens(
     view
 }
 
-/// Gathers the items of a text, in which a step has one line: its full one, if it is a last step.
-fn gather_in_tokens(facts: &Facts, tokens_max: usize) -> GatheredItems<'_> {
-    let mut known = GatheredItems::gather_for_tokens(facts, &IN_TOKENS, tokens_max);
-    known.remove_lines_of_last_steps();
-    known
-}
-
 /// Writes the text of an overview in at most `bytes_max` bytes, or only its first line if that is
 /// longer. It also has the latest messages and results, which its reader does not look up.
 #[must_use]
 pub fn overview_text(facts: &Facts, session: &str, bytes_max: usize) -> String {
     let mut tokens_max = bytes_max.max(ANSWER_BYTES_MIN) / TOKEN_BYTES;
     loop {
-        let known = gather_in_tokens(facts, tokens_max);
+        let mut known = GatheredItems::gather_for_tokens(facts, &IN_TOKENS, tokens_max);
+        // A text has one line for a step.
+        known.remove_lines_of_last_steps();
         let brief = Brief::new(&known, Tokenizer::O200k, format_heading(facts, session, None));
         let text = brief.make(&IN_TOKENS, tokens_max, 0).text;
         if text.len() <= bytes_max || tokens_max == 0 {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     event::{Timestamp, json, kinds, limits},
-    wire::{CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall},
+    wire::{CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall, is_interruption},
 };
 
 /// Maximum bytes of an event: the limit of the store, less space for the members around a body.
@@ -220,7 +220,16 @@ fn tool_failure_body(payload: &Payload) -> Map<String, Value> {
     let mut body =
         copy_members(payload, &[("tool_use_id", "call_id"), ("duration_ms", "duration_ms")]);
     let why = payload.get("error").or_else(|| payload.get("tool_response"));
-    body.insert("content".to_owned(), response_content(why.unwrap_or(&Value::Null)));
+    let content = match response_content(why.unwrap_or(&Value::Null)) {
+        Value::String(text)
+            if payload.get("is_interrupt") == Some(&Value::Bool(true))
+                && !is_interruption(&text) =>
+        {
+            json!(format!("{CALL_INTERRUPTED}: {text}"))
+        }
+        content => content,
+    };
+    body.insert("content".to_owned(), content);
     body.insert("is_error".to_owned(), json!(true));
     body
 }

@@ -57,7 +57,7 @@ impl ClaudeState {
             }
             (Some("assistant"), Some(content)) => anthropic::content_bodies("assistant", content),
             (Some("attachment"), _) => {
-                let prompt = queue::queued_prompt(line);
+                let prompt = queue::queued_prompt(line).or_else(|| queue::queued_notice(line));
                 let prompt = prompt.as_ref().and_then(|attached| attached.non_null("prompt"));
                 prompt.map(|prompt| anthropic::content_bodies("user", prompt)).unwrap_or_default()
             }

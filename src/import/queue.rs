@@ -86,6 +86,15 @@ pub(super) fn queued_prompt(line: &JsonMembers) -> Option<JsonMembers> {
     (is_prompt && (typed || has_picture)).then_some(attachment)
 }
 
+/// Returns the attachment of a line if it is a program's notice that a task in the background ended,
+/// which the model received while it worked.
+pub(super) fn queued_notice(line: &JsonMembers) -> Option<JsonMembers> {
+    let attachment = JsonMembers::read(line.non_null("attachment")?.get()).ok()?;
+    let prompt = attachment.non_null("prompt").map(content_text)?;
+    (attachment.text("type")? == "queued_command" && prompt.trim_start().starts_with(NOTICE))
+        .then_some(attachment)
+}
+
 /// Returns the user's text in an attachment or a message.
 fn delivered_text(line: &JsonMembers) -> Option<String> {
     match line.text("type").as_deref()? {

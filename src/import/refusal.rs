@@ -33,13 +33,14 @@ pub(super) fn mark_refused(line: &JsonMembers, bodies: Bodies) -> Bodies {
         let failed = members.raw("is_error").is_some_and(|value| value.get() == "true");
         let output =
             members.non_null("content").filter(|_| failed).map(content_text).unwrap_or_default();
-        let by = by.filter(|_| failed && !is_interruption(&output));
+        let is_stopped = failed && is_interruption(&output);
+        let by = by.filter(|_| failed && !is_stopped);
         let by = parse_refusal(&output).map(|refused| refused.by).or(by);
         let mut body = ObjectWriter::from_text(text);
         by.into_iter().for_each(|by| body.add("refused", &quote(by)));
         marked.push((kind, body));
         if let Some(instruction) =
-            refusal_comment(&output).filter(|_| by == Some(RefusedCall::USER))
+            refusal_comment(&output).filter(|_| by == Some(RefusedCall::USER) || is_stopped)
         {
             let mut message = ObjectWriter::new();
             message.add("content", &quote(instruction));

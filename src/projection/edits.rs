@@ -66,7 +66,12 @@ impl Edits {
             tool: call.tool.clone(),
             asked: asked.clone(),
         };
-        call.files.iter().filter(|(_, path)| !path.is_empty()).map(made).collect()
+        // A call that changes a file and removes it has the last of these effects.
+        let is_last = |(at, (_, path)): &(usize, &(FileTouch, Box<str>))| {
+            let mut later = call.files.iter().skip(at + 1);
+            !path.is_empty() && later.all(|(_, other)| other != path)
+        };
+        call.files.iter().enumerate().filter(is_last).map(|(_, effect)| made(effect)).collect()
     }
 
     /// Returns the directory of the session, once an event contained it.

@@ -11,7 +11,7 @@ use crate::{
     event::{Position, lists::phrase_list, text::head},
     traces::{
         CommandJoint, CommandKind, CommandLine, CommandRun, RunnerFamily, TestRun, TracedCall,
-        TracedResult, find_failed_run, git,
+        TracedResult, find_failed_run, git, has_failed,
         report::{self, OutputReport},
     },
 };
@@ -147,8 +147,7 @@ impl Failures {
         self.fold_git_state(command, &output, answer.position);
         let run = failed.and_then(|at| command.runs.get(at));
         let files = run.map_or(usize::MAX, |run| run.files_before);
-        let failed = failed.is_some() || command.exits && answer.failed;
-        CommandOutcome { failed, files }
+        CommandOutcome { failed: has_failed(command, answer, failed), files }
     }
 
     /// Folds the result of another tool: one that does not work at all fails until it works again.

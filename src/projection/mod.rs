@@ -294,7 +294,7 @@ impl Facts {
                 self.withdraw_statements(&gone);
                 self.findings.fold_message(event.position, &said);
             }
-            if let Some(mut notice) = self.calls.fold_notice(event) {
+            for mut notice in self.calls.fold_notices(event) {
                 self.work.fold(&mut notice);
             }
             let mut tool_event = self.calls.fold(event);

@@ -19,7 +19,7 @@ use crate::{
         text::{clip, one_line},
     },
     traces::{
-        NotRun, ToolEvent, TracedCall, TracedResult, content_text, is_notice_of_interruption,
+        ToolEvent, TracedCall, TracedResult, content_text, is_notice_of_interruption,
         parse_refusal, parse_user_answers, refusal_comment, tools::ToolKind, unquoted,
     },
 };
@@ -180,6 +180,11 @@ impl WorkProgress {
 
     fn fold_tool(&mut self, tool_event: &ToolEvent<'_>, marks: &Marks) -> Option<()> {
         match tool_event {
+            // Of a list that is too long to be kept until its result.
+            ToolEvent::Call(call, input) if call.does == ToolKind::Plan && !call.is_aside() => {
+                let input = input.filter(|_| call.plan.is_none())?;
+                self.plans.fold_call(call.position, &call.tool, input.get())
+            }
             ToolEvent::Call(..) => None,
             ToolEvent::Result(call, answer) => match call.does {
                 // A subagent's would take the place of one that the session's agent has seen.
@@ -189,13 +194,13 @@ impl WorkProgress {
                     let input = call.plan.as_deref()?;
                     match call.tool.eq_ignore_ascii_case("TaskCreate") {
                         true => self.plans.fold_created_task(answer.position, input, &answer.text),
-                        false => self.plans.fold_call(call.position, &call.tool, input),
+                        false => self.plans.fold_call(answer.position, &call.tool, input),
                     }
                 }
                 // A changed file is listed with the files; its echo adds nothing.
                 ToolKind::Edits if !answer.failed => None,
                 ToolKind::Own => None,
-                _ if answer.unrun == Some(NotRun::Refused) => {
+                _ if answer.unrun.is_some() => {
                     if let Some(said) = refusal_comment(&answer.text) {
                         self.instructions.add_refusal_comment(answer.position, said, marks);
                     }

@@ -133,8 +133,8 @@ pub(crate) enum ToolEvent<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OpenCalls {
     open: VecDeque<TracedCall>,
-    /// Commands that still run in the background, by their ids.
-    running: VecDeque<(Box<str>, ParsedScript)>,
+    /// Calls whose commands still run in the background, by the ids of those.
+    running: VecDeque<(Box<str>, TracedCall)>,
     /// Directory of the session, from which relative paths start.
     root: Option<Box<str>>,
     /// Workspace of the session; paths below it or `root` are shown relative.
@@ -197,35 +197,39 @@ impl OpenCalls {
         None
     }
 
-    /// Parses a notice of Claude Code that a command in the background ended, as its result; `None`
-    /// for any other event, and for a command that is not known.
-    pub(crate) fn fold_notice(&mut self, event: &Event) -> Option<ToolEvent<'static>> {
+    /// Parses the notices of Claude Code in a message that commands in the background ended, as
+    /// their results; those of a command that is not known are left out.
+    pub(crate) fn fold_notices(&mut self, event: &Event) -> Vec<ToolEvent<'static>> {
         if self.running.is_empty() || event.kind.as_str() != kinds::USER_MESSAGE {
-            return None;
+            return Vec::new();
         }
-        let body = ToolBody::parse(&event.body)?;
-        let text = content_text(body.content?);
-        let notice = text.trim_start().strip_prefix("<task-notification>")?;
+        let content = ToolBody::parse(&event.body).and_then(|body| body.content);
+        let text = content.map(content_text).unwrap_or_default();
+        let notices = text.split("<task-notification>").skip(1);
+        notices.filter_map(|notice| self.parse_notice(event.position, notice)).collect()
+    }
+
+    fn parse_notice(&mut self, position: Position, notice: &str) -> Option<ToolEvent<'static>> {
         let element = |name: &str| {
             let (_, rest) = notice.split_once(&format!("<{name}>"))?;
             Some(rest.split_once(&format!("</{name}>"))?.0.trim())
         };
         let (status, summary) = (element("status")?, element("summary").unwrap_or_default());
-        let command = self.take_running(element("task-id")?)?;
+        let mut call = self.take_running(element("task-id")?)?;
+        let succeeded = status == "completed";
+        if let Some((_, command)) = call.command.as_deref_mut().filter(|_| succeeded) {
+            // The output is in a file: only a command whose exit code it is has passed.
+            command.runs.retain(|run| !run.hides_code);
+        }
         let code =
             summary.split_once("exit code ").map(|(_, code)| code.trim_end_matches(['.', ')']));
-        let call = TracedCall {
-            does: ToolKind::Runs,
-            command: Some(command),
-            ..call_without_event(event.position, &body)
-        };
         let result = TracedResult {
-            position: event.position,
-            text: summary.to_owned(),
-            failed: status != "completed",
-            succeeded: status == "completed",
+            position,
+            text: String::new(),
+            failed: !succeeded,
+            succeeded,
             code: code.and_then(|code| code.parse().ok()),
-            unrun: (status == "killed" || status == "stopped").then_some(NotRun::Interrupted),
+            unrun: matches!(status, "killed" | "stopped").then_some(NotRun::Interrupted),
         };
         Some(ToolEvent::Result(call, result))
     }
@@ -261,6 +265,7 @@ impl OpenCalls {
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
         let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
+        let continued = continued.and_then(|call| call.command);
         let does = if continued.is_some() { ToolKind::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
@@ -314,8 +319,9 @@ impl OpenCalls {
             code = result.exit_code.and_then(|code| code.get().parse().ok()).or(reported);
             code = code.or_else(|| result.result.and_then(structured_code));
             if let Some(id) = report::running_command_id(&text).filter(|_| code.is_none()) {
-                self.add_running(id, call.command.take());
-                call.files = Box::default();
+                let running = (id.into(), call.clone());
+                push_bounded(&mut self.running, running, RUNNING_MAX);
+                (call.command, call.files) = (None, Box::default());
             }
             text = output.unwrap_or(text);
         } else if let Some(report) = subagent_report(&text) {
@@ -336,17 +342,10 @@ impl OpenCalls {
         ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })
     }
 
-    /// Stores a command that still runs, under its id.
-    fn add_running(&mut self, id: &str, command: Option<ParsedScript>) {
-        if let Some(command) = command {
-            push_bounded(&mut self.running, (id.into(), command), RUNNING_MAX);
-        }
-    }
-
-    /// Removes and returns the running command with an id.
-    fn take_running(&mut self, id: &str) -> Option<ParsedScript> {
+    /// Removes and returns the call whose running command has an id.
+    fn take_running(&mut self, id: &str) -> Option<TracedCall> {
         let at = self.running.iter().position(|(known, _)| **known == *id)?;
-        self.running.remove(at).map(|(_, command)| command)
+        self.running.remove(at).map(|(_, call)| call)
     }
 
     /// Returns the directory of the session.
@@ -377,7 +376,7 @@ impl OpenCalls {
                 + plan
                 + command
         };
-        self.open.iter().map(of).sum::<usize>() + self.running.len() * 800
+        self.open.iter().chain(self.running.iter().map(|(_, call)| call)).map(of).sum()
     }
 }
 

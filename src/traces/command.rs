@@ -220,7 +220,7 @@ pub(crate) struct CommandLine {
     pub(crate) runs: Vec<CommandRun>,
     /// True if the exit code is that of a command that only reads.
     pub(crate) ends_read_only: bool,
-    /// True if the line sets an exit code itself: no other command may have failed.
+    /// True if the line ends with an exit code of its own: no other command may have failed.
     pub(crate) exits: bool,
     /// True if the line changes something other than files.
     pub(crate) changes: bool,
@@ -242,7 +242,6 @@ impl CommandLine {
         let mut made = Self::default();
         for (at, part) in parts.iter().enumerate() {
             let words = without_wrappers(&part.words);
-            made.exits |= program_name(words) == "exit" && words.get(1).is_none_or(|n| n != "0");
             made.changes |= effects::changes_state(words, program_name(words), &inputs_text);
             if is_main_command(part) {
                 let passes = |next: &SimpleCommand| {
@@ -259,6 +258,11 @@ impl CommandLine {
             }
             made.files.extend(file_effects(part));
         }
+        made.exits = parts.last().is_some_and(|part| {
+            let words = without_wrappers(&part.words);
+            let sets_code = words.get(1).is_some_and(|code| code != "0");
+            part.joint == CommandJoint::Then && program_name(words) == "exit" && sets_code
+        });
         let last = parts.last().filter(|_| !is_piped_whole);
         made.ends_read_only = last.is_some_and(|part| {
             let words = without_wrappers(&part.words);

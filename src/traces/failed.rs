@@ -8,6 +8,15 @@ use super::{
     report::OutputReport,
 };
 
+/// Returns true if a command line failed: a simple command of it, or by an exit code of its own.
+pub(crate) fn has_failed(
+    command: &CommandLine,
+    answer: &TracedResult,
+    failed: Option<usize>,
+) -> bool {
+    failed.is_some() || command.exits && answer.failed
+}
+
 /// Returns the index of the simple command that failed: by the result's status, or by the output if
 /// the exit code may be another program's. A command that only reads never fails.
 pub(crate) fn find_failed_run(

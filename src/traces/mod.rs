@@ -36,7 +36,7 @@ pub(crate) use command::{CommandKind, CommandLine, CommandRun};
 pub(crate) use compact::{compact, unquoted};
 pub(crate) use content::parse_string;
 pub use content::{content_text, content_texts};
-pub(crate) use failed::find_failed_run;
+pub(crate) use failed::{find_failed_run, has_failed};
 pub(crate) use hand_back::subagent_report;
 pub(crate) use outcome::CallOutcome;
 pub use paths::normalize_path;

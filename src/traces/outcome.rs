@@ -3,7 +3,7 @@
 
 use super::{
     calls::{TracedCall, TracedResult},
-    failed::find_failed_run,
+    failed::{find_failed_run, has_failed},
     report::{self, OutputReport},
 };
 
@@ -32,7 +32,8 @@ impl CallOutcome {
         };
         let output = report::strip_escapes(&answer.text);
         let report = OutputReport::parse(&output);
-        let failed = unrun.is_some() || find_failed_run(command, answer, &report).is_some();
+        let run = find_failed_run(command, answer, &report);
+        let failed = unrun.is_some() || has_failed(command, answer, run);
         let tests = command.runs.iter().any(|run| run.test().is_some());
         let tested = || match (report.tests_failed(), report.tests_passed()) {
             (1.., _) => Some(format!("{} failed", report.tests_failed())),

@@ -29,6 +29,8 @@ const NAMES_CHARS_MAX: usize = 200;
 const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
+/// Beginning of the line in which Codex gives the id of a command that still runs.
+const CODEX_RUNNING: &str = "Process running with session ID ";
 /// Beginning of the result of a command that Claude Code began in the background, before its id.
 pub const RUNNING_IN_BACKGROUND: &str = "Command running in background with ID: ";
 /// Prefixes of a line that contains the exit code, in lower case.
@@ -65,10 +67,14 @@ pub(crate) fn looks_like_failure(text: &str) -> bool {
 
 /// Returns the id of a background command that still runs, if a result reports one.
 pub(crate) fn running_command_id(text: &str) -> Option<&str> {
-    const MARKS: [&str; 2] = ["Process running with session ID ", RUNNING_IN_BACKGROUND];
-    let line = |line: &'_ str| MARKS.iter().any(|mark| line.starts_with(mark));
-    let line = text.lines().take(HEAD_LINES).find(|one| line(one))?;
-    let id = MARKS.iter().find_map(|mark| line.strip_prefix(mark))?;
+    // Claude Code words it in several ways: `Command was manually backgrounded by user with ID: x`.
+    fn begun(line: &str) -> Option<&str> {
+        let (words, id) = line.strip_prefix("Command ")?.split_once("ID: ")?;
+        words.contains("background").then_some(id)
+    }
+    let id = |line| begun(line).or_else(|| str::strip_prefix(line, CODEX_RUNNING));
+    let mut ends = text.lines().take(HEAD_LINES).chain(text.lines().rev().take(LAST_LINES));
+    let id = ends.find_map(id)?;
     id.split(|c: char| !c.is_ascii_alphanumeric()).next()
 }
 

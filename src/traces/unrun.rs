@@ -29,16 +29,17 @@ const RULES: [(&str, &str); 3] = [
     ("approval policy is ", "; reject command"),
 ];
 /// Prefixes of the results of interrupted calls.
-const INTERRUPTIONS: [&str; 6] = [
+const INTERRUPTIONS: [&str; 5] = [
     CALL_INTERRUPTED,
     "aborted",
     "command aborted by user",
     "[Tool call interrupted",
     "[Request interrupted by user",
-    "<error>Command was aborted before completion",
 ];
 /// Beginning of the result of a call that was interrupted, as this program words it.
 pub const CALL_INTERRUPTED: &str = "The call was interrupted";
+/// End of the result of a command that Claude Code stopped, behind its output.
+const ABORTED: &str = "Command was aborted before completion</error>";
 /// Text by which Claude Code corrects a refusal: the call ran until the user stopped it.
 const STOPPED: &str = "this call was stopped while running";
 
@@ -51,6 +52,7 @@ const REJECTED: &str = "` rejected: ";
 
 /// Text before and after a user's comment.
 const BEFORE: [&str; 3] = [" user said:", "user feedback:", "provided the following feedback:"];
+const CORRECTION: &str = "Correction to the text above:";
 const AFTER: &str = "\n\nNote: The user's next message may contain";
 /// Prefixes of comments that the program generated.
 const GENERATED: [&str; 2] = ["The user wants to clarify these questions", "[Request interrupted"];
@@ -79,6 +81,7 @@ impl RefusedCall {
 pub fn is_interruption(text: &str) -> bool {
     let text = skip_timing(text);
     INTERRUPTIONS.iter().any(|begins| text.starts_with(begins))
+        || text.trim_end().ends_with(ABORTED)
         || BY_USER.iter().any(|begins| text.starts_with(begins)) && text.contains(STOPPED)
 }
 
@@ -155,7 +158,8 @@ fn skip_timing(text: &str) -> &str {
 #[must_use]
 pub fn refusal_comment(text: &str) -> Option<&str> {
     let (_, comment) = BEFORE.iter().find_map(|mark| text.split_once(mark))?;
-    let comment = comment.split(AFTER).next().unwrap_or(comment).trim();
+    let comment = comment.split(AFTER).next().unwrap_or(comment);
+    let comment = comment.split(CORRECTION).next().unwrap_or(comment).trim();
     let tags = ["<feedback>", "</feedback>"];
     let comment = tags.iter().fold(comment, |comment, tag| {
         comment.trim_matches('\n').trim_start_matches(tag).trim_end_matches(tag)

@@ -203,6 +203,8 @@ fn invalid_lines_are_named_up_to_five_and_counted_and_wrong_input_is_explained()
     assert!(ran.err.contains("4995 more lines were left out"), "{}", ran.err);
     let ran = place.run(&["events", "trip", "--from", "3", "--to", "2"]);
     assert!(ran.err.contains("the range is empty"), "{ran:?}");
+    let ran = place.run(&["replay", "trip", "--lines", "--from", "200"]);
+    assert!(ran.err.contains("no event from 200 to the end") && ran.code == 0, "{ran:?}");
     let ran = place.run(&["rewind", "trip", "--to", "9999"]);
     assert!(ran.err.contains("position 9999 is out of range (tail is 3)"), "{ran:?}");
     let ran = place.run(&["inspect", "/nope"]);

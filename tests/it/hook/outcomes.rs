@@ -428,9 +428,13 @@ fn a_command_in_the_background_mends_nothing_until_it_ends() {
         let said = json!({ "type": "user.message", "content": text }).to_string();
         place.run_with(&["append", "begun"], &said).ok();
     };
+    begin(10, "make check 2>&1 | tail -1", "b0");
     begin(11, "make check", "b1");
     let mended = || lines(&view(&place, "begun"), "mended");
     let failing = || lines(&view(&place, "begun"), "failures").len();
+    assert_eq!((mended(), failing()), (vec![], 1), "{}", view(&place, "begun"));
+    // The exit code is that of `tail`.
+    notice("b0", "completed", "completed (exit code 0)");
     assert_eq!((mended(), failing()), (vec![], 1), "{}", view(&place, "begun"));
     notice("b1", "failed", "failed with exit code 2");
     assert_eq!((mended(), failing()), (vec![], 1), "{}", view(&place, "begun"));

@@ -5,6 +5,7 @@
 mod added;
 mod appends;
 mod broken;
+mod changed;
 mod connections;
 mod forks;
 pub mod gate;

@@ -215,9 +215,10 @@ fn the_command_line_compares_two_sessions_by_prefix() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_has_its_rows_behind_a_part_with_more_rows_than_are_shown() {
     over_every_engine(async |house| {
-        for id in ["a", "b"] {
+        // More rows than one comparison has, and more bytes than one read examines.
+        for (id, count, bytes) in [("a", 1000, 0), ("b", 130, 66_000)] {
             let mut events: Vec<Value> =
-                (0..1000).map(|n| said(&format!("{id} {n} {}", "x".repeat(9000)))).collect();
+                (0..count).map(|n| said(&format!("{id} {n} {}", "x".repeat(bytes)))).collect();
             events.extend([said("the same"), said(&format!("the last of {id}"))]);
             emit(house, id, &events).await;
         }
