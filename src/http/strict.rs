@@ -49,7 +49,8 @@ static QUERY_NAMES: LazyLock<QueryNames> = LazyLock::new(|| {
         members(item).map(|(method, operation)| (method.to_uppercase(), names(&operation)))
     };
     let document = build_document();
-    members(&document["paths"]).map(|(path, item)| (path, methods(&item).collect())).collect()
+    let paths = document.get("paths").unwrap_or(&Value::Null);
+    members(paths).map(|(path, item)| (path, methods(&item).collect())).collect()
 });
 
 /// Refuses a query parameter that the route does not have.
