@@ -86,8 +86,8 @@ pub(super) fn queued_prompt(line: &JsonMembers) -> Option<JsonMembers> {
     (is_prompt && (typed || has_picture)).then_some(attachment)
 }
 
-/// Returns the attachment of a line if it is a program's notice that a task in the background ended,
-/// which the model received while it worked.
+/// Returns the attachment of a line if it is a program's notice that a task in the background
+/// ended, which the model received while it worked.
 pub(super) fn queued_notice(line: &JsonMembers) -> Option<JsonMembers> {
     let attachment = JsonMembers::read(line.non_null("attachment")?.get()).ok()?;
     let prompt = attachment.non_null("prompt").map(content_text)?;
