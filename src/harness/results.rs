@@ -113,7 +113,9 @@ fn is_tag(line: &str) -> bool {
 /// answer.
 #[must_use]
 pub(super) fn strip_wrapper(text: &str) -> &str {
-    let mut text = text.trim();
+    let text = text.trim();
+    let inner = text.strip_prefix("<tool_use_error>");
+    let mut text = inner.and_then(|text| text.strip_suffix("</tool_use_error>")).unwrap_or(text);
     if text.ends_with("</usage>") {
         text = text.rsplit_once("<usage>").map_or(text, |(answer, _)| answer.trim_end());
         let before = text.rsplit_once('\n').filter(|(_, last)| last.starts_with("agentId: "));

@@ -122,8 +122,7 @@ impl Service {
             let slice = self.read_slice(key, left, SLICE_EVENTS).await?;
             let is_found = |event: &&Event| own_time(event) >= Some(time);
             if let Some(event) = slice.events.iter().find(is_found) {
-                // Events were appended meanwhile, perhaps.
-                return Ok(event.position.min(tail));
+                return Ok(event.position);
             }
             if slice.covered.is_empty() {
                 break;
@@ -149,5 +148,10 @@ impl Service {
 }
 
 fn point_within(point: &Point, at: Position, tail: Position) -> ServiceResult<Position> {
-    if at > tail { Err(ServiceError::point_not_found(point, tail)) } else { Ok(at) }
+    match point {
+        // The event was appended since: before the end that the caller knows, there is none.
+        Point::Time(_) => Ok(at.min(tail)),
+        _ if at > tail => Err(ServiceError::point_not_found(point, tail)),
+        _ => Ok(at),
+    }
 }
