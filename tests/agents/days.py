@@ -40,11 +40,12 @@ def changed(*names):
     return r"(?m)^- files: " + "".join(rf"(?=[^\n]*\b{name}(?! \(reverted))" for name in names)
 
 
-# What is so once the tax is mended.
+# What is so once the tax is mended. Claude Code keeps no list of an earlier session: its update of a
+# step fails, and changes none.
 TAX_DONE = (
     ("Do the tests pass?", r"both tests pass|\b2 passed\b"),
     ("Which files were changed?", changed("price.py", "tax.py")),
-    ("Which step of the plan is next?", r"\[ \] Print receipts in cents \(in progress\)"),
+    ("Which step of the plan is next?", r"\[ \] Print receipts in cents"),
 )
 
 # Of each text ten questions, with what an answer looks like.
