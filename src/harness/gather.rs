@@ -10,7 +10,7 @@ use super::{
     priority::{TASK, has_mark, mark_importance},
     requirements::{shorten_request, standing_rules},
     results::{RecurringNames, strip_wrapper},
-    select::{Class, Item, ItemForm, Recipe, RecipeRow},
+    select::{Class, INDISPENSABLE_STATUS, Item, ItemForm, Recipe, RecipeRow},
 };
 use crate::{
     api::{
@@ -30,6 +30,8 @@ use crate::{
 
 /// Percentage of its worth that an item of an earlier session of the chain keeps.
 const EARLIER_PERCENT: usize = 40;
+/// The same for what sets a rule: it never takes the place of a request of the session itself.
+const RULE_PERCENT: usize = INDISPENSABLE_STATUS - 1;
 /// Number of the newest items of a list that are offered, in addition to its best.
 const NEWEST: usize = 32;
 /// Lines of steps offered per kilobyte of the budget, and the least number.
@@ -446,7 +448,7 @@ impl<'a> GatheredItems<'a> {
         let is_said = matches!(class, Class::Task | Class::Instruction | Class::OlderInstruction);
         if is_said && (1..100).contains(&item.status) && standing_rules(text).next().is_some() {
             // A rule that the user set holds in the sessions that follow.
-            item.status = 100;
+            item.status = RULE_PERCENT;
         }
         self.push_item(Item { bytes, ..item });
     }

@@ -20,7 +20,7 @@ const SIGNATURES_OF_A_STEP: usize = 64;
 const LEAST: usize = 8;
 /// Least status of an indispensable item; a failed change and an item of an earlier session have
 /// less.
-const INDISPENSABLE_STATUS: usize = 50;
+pub(super) const INDISPENSABLE_STATUS: usize = 50;
 /// Least mark (1 to 10) with which an item counts twice.
 const MARK_HIGH: u8 = 8;
 /// Highest mark: items that the user marked come before everything else.
