@@ -109,18 +109,10 @@ fn is_tag(line: &str) -> bool {
     line.starts_with('<') && line.ends_with('>') && !line.contains(' ')
 }
 
-/// Strips the tags with which some programs wrap a result, and the trailer after a subagent's
-/// answer.
+/// Strips the tags with which some programs wrap a result.
 #[must_use]
 pub(super) fn strip_wrapper(text: &str) -> &str {
-    let text = text.trim();
-    let inner = text.strip_prefix("<tool_use_error>");
-    let mut text = inner.and_then(|text| text.strip_suffix("</tool_use_error>")).unwrap_or(text);
-    if text.ends_with("</usage>") {
-        text = text.rsplit_once("<usage>").map_or(text, |(answer, _)| answer.trim_end());
-        let before = text.rsplit_once('\n').filter(|(_, last)| last.starts_with("agentId: "));
-        text = before.map_or(text, |(answer, _)| answer.trim_end());
-    }
+    let mut text = text.trim();
     loop {
         let first = text.lines().next().unwrap_or_default();
         let last = text.lines().next_back().unwrap_or_default();
@@ -162,8 +154,5 @@ mod tests {
         assert_eq!(names.most_useful_line("\n--\n"), "");
         assert_eq!(strip_wrapper("<code>0</code>\n<out>\n  a\nb\n</out>\n"), "  a\nb");
         assert_eq!(strip_wrapper("<out>\n</out>"), "");
-        let answer =
-            "Task 1 is done.\nagentId: a1 (to be asked again)\n<usage>tokens: 9\nms: 8</usage>";
-        assert_eq!(strip_wrapper(answer), "Task 1 is done.");
     }
 }

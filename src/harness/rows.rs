@@ -20,7 +20,10 @@ use crate::{
         rows::{Row, RowKind},
         views::PlanStepOut,
     },
-    event::{Event, Position, Timestamp, json, kinds, pace, text::one_line},
+    event::{
+        Event, Position, Timestamp, json, kinds, pace,
+        text::{head, one_line},
+    },
     projection::{
         DroppedRanges, EventTimes, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
         parse_withdrawn, read_compaction, row_kind,
@@ -210,8 +213,7 @@ fn describe_call(call: &TracedCall, root: Option<&str>) -> PairPart {
 }
 
 fn describe_result(call: &TracedCall, outcome: &CallOutcome, text: &str) -> String {
-    let text = skip_head(text.get(..text.floor_char_boundary(TEXT_BYTES_MAX)).unwrap_or(text));
-    let text = strip_wrapper(text);
+    let text = strip_wrapper(head(text, TEXT_BYTES_MAX));
     let line = match &outcome.reason {
         Some(reason) => reason.as_str(),
         None if call.command.is_some() => RecurringNames::default().most_useful_line(text),
@@ -220,16 +222,6 @@ fn describe_result(call: &TracedCall, outcome: &CallOutcome, text: &str) -> Stri
     let first = || text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = if line.is_empty() { first().unwrap_or("(no output)") } else { line };
     one_line(line, LINE_CHARS_MAX)
-}
-
-/// Returns the output behind the lines that Codex puts before it: duration, exit code, count.
-fn skip_head(text: &str) -> &str {
-    const HEAD_LINES: usize = 6;
-    let head = text.lines().take(HEAD_LINES).take_while(|line| *line != "Output:");
-    let (count, bytes) = head.fold((0, 0), |(n, bytes), line| (n + 1, bytes + line.len() + 1));
-    let is_head = text.starts_with("Chunk ID: ") || text.starts_with("Wall time: ");
-    let rest = text.get(bytes..).filter(|_| is_head && count < HEAD_LINES);
-    rest.and_then(|rest| rest.strip_prefix("Output:")).unwrap_or(text)
 }
 
 /// Builds the row of an event from its call or result and the positions that compactions dropped.

@@ -10,7 +10,9 @@ use super::{
 };
 use crate::{
     event::{Timestamp, json, kinds, limits},
-    wire::{CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall, is_interruption},
+    wire::{
+        CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall, SUBAGENT_LAUNCHED, is_interruption,
+    },
 };
 
 /// Maximum bytes of an event: the limit of the store, less space for the members around a body.
@@ -275,11 +277,31 @@ fn response_content(response: &Value) -> Value {
             // A file that was read; its name is in the call.
             _ => match response.pointer("/file/content") {
                 Some(Value::String(text)) => json!(text),
-                _ => json!(response.to_string()),
+                _ => json!(text_of_members(members).unwrap_or_else(|| response.to_string())),
             },
         },
         other => json!(other.to_string()),
     }
+}
+
+/// Returns the text of a response of Claude Code's tools for pages, file names and subagents: what
+/// its model reads in place of the members; `None` for another one.
+fn text_of_members(members: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| members.get(name).and_then(Value::as_str);
+    if let Some(page) = text("result") {
+        let code = members.get("code").and_then(Value::as_u64).filter(|code| *code >= 400);
+        let status =
+            code.map(|code| format!("HTTP {code} {}", text("codeText").unwrap_or_default()));
+        let all = status.as_deref().map(str::trim_end).into_iter().chain([page]);
+        return Some(all.collect::<Vec<_>>().join("\n"));
+    }
+    if text("status") == Some("async_launched") {
+        let id = text("agentId").map(|id| format!("\nagentId: {id}")).unwrap_or_default();
+        return Some(format!("{SUBAGENT_LAUNCHED}{id}"));
+    }
+    let files = members.get("filenames")?.as_array()?;
+    let files: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
+    Some(if files.is_empty() { "No files found".to_owned() } else { files.join("\n") })
 }
 
 /// Formats the hunks of a file change as a unified diff, if the response has some; the old file and
@@ -444,6 +466,30 @@ mod tests {
             ("Read", json!("Exit code: 1")),
         ] {
             assert!(!failed(tool, &response), "{tool} {response}");
+        }
+    }
+
+    #[test]
+    fn a_response_of_pages_names_or_a_started_subagent_is_stored_as_its_text() {
+        for (response, expected) in [
+            (json!({ "bytes": 9, "code": 200, "codeText": "OK", "result": "# Rates" }), "# Rates"),
+            (
+                json!({ "code": 404, "codeText": "Not Found", "result": "no page" }),
+                "HTTP 404 Not Found\nno page",
+            ),
+            (json!({ "filenames": ["a.py", "b.py"], "numFiles": 2 }), "a.py\nb.py"),
+            (json!({ "filenames": [], "numFiles": 0 }), "No files found"),
+            (
+                json!({ "isAsync": true, "status": "async_launched", "agentId": "a7", "prompt": "x" }),
+                "Async agent launched successfully.\nagentId: a7",
+            ),
+            (json!({ "rows": 7 }), r#"{"rows":7}"#),
+        ] {
+            let made = build_test_delivery(&json!({
+                "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": "T",
+                "tool_use_id": "t", "tool_response": response,
+            }));
+            assert_eq!(made.events[0]["content"], json!(expected), "{response}");
         }
     }
 

@@ -63,6 +63,11 @@ const PLANS: [&str; 16] = phrase_list(
     "my lean|i'd |i would |recommend|i suggest|i'll |i will |let me |should |going to |i propose|\
      the best |choice|need to |follow the |revert ",
 );
+/// Words of a sentence about tests that fail now, and of one that keeps its worth once they pass: it
+/// has a reason or a condition.
+const FAILING: [&str; 6] = ["fail", "fails", "failing", "broken", "red", "failures"];
+const REASONS: [&str; 12] =
+    word_list("because since due cause caused causes when if unless without whenever reason");
 /// Prefixes of a user message that objects.
 const OBJECTIONS: [&str; 17] = phrase_list(
     "no |no,|no.|no!|nope|not |don't |do not |wrong|that's not|that is not|stop|actually|instead|\
@@ -96,6 +101,8 @@ struct StatementFeatures {
     is_every: bool,
     /// True if it denies or forbids something.
     denies: bool,
+    /// True if it says that tests fail, and gives no reason.
+    says_tests_fail: bool,
 }
 
 /// A statement of the agent.
@@ -184,6 +191,13 @@ impl AgentClaims {
         gone
     }
 
+    /// Withdraws the statements that tests fail, once they pass.
+    pub(super) fn withdraw_failing_tests(&mut self) -> Vec<WithdrawnStatement> {
+        let mut gone = Vec::new();
+        withdraw_matching(&mut self.latest, &mut gone, |old| old.sense.says_tests_fail);
+        gone
+    }
+
     pub(super) fn weight(&self) -> usize {
         self.latest.len() * (size_of::<Claim>() + 200)
     }
@@ -226,6 +240,7 @@ impl StatementFeatures {
             }
         }
         let (mut is_negated, mut was_bad) = (0_u8, false);
+        let [mut of_tests, mut fails, mut explains] = [false; 3];
         let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.'));
         let words = lower.split(split).map(|word| word.trim_matches('.'));
         for word in words.filter(|word| !word.is_empty()) {
@@ -236,6 +251,9 @@ impl StatementFeatures {
                 continue;
             }
             is_negated = is_negated.saturating_sub(1);
+            of_tests |= word.starts_with("test");
+            fails |= FAILING.contains(&word);
+            explains |= REASONS.contains(&word);
             let begins = |stems: &[&str]| stems.iter().any(|stem| word.starts_with(stem));
             let of_build = word.starts_with("compil") || word.starts_with("buil");
             let denied = is_negated > 0 && of_build;
@@ -255,6 +273,7 @@ impl StatementFeatures {
                 }
             }
         }
+        made.says_tests_fail = of_tests && fails && !explains && !made.is_good && !made.plans;
         for list in [&mut made.topics, &mut made.names] {
             list.sort_unstable();
             list.dedup();

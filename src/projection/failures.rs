@@ -11,7 +11,7 @@ use crate::{
     event::{Position, lists::phrase_list, text::head},
     traces::{
         CommandJoint, CommandKind, CommandLine, CommandRun, RunnerFamily, TestRun, TracedCall,
-        TracedResult, find_failed_run, git, has_failed,
+        TracedResult, covers_directory, find_failed_run, git, has_failed,
         report::{self, OutputReport},
     },
 };
@@ -46,6 +46,8 @@ pub struct CommandFact {
     is_abandoned: bool,
     key: u64,
     kind: CommandKind,
+    /// Directory of its last failed run; empty if unknown.
+    directory: Box<str>,
     /// True if it ran a script that the session wrote, as an experiment.
     is_trial: bool,
     /// Tests that failed in its last run and in no later run of another command; if resolved, those
@@ -155,8 +157,7 @@ impl Failures {
         let mut hasher = DefaultHasher::new();
         ("tool", &call.tool).hash(&mut hasher);
         let run = CommandRun::from_tool(hasher.finish(), &call.tool);
-        let text = answer.text.trim().trim_start_matches("<tool_use_error>");
-        let report = OutputReport::parse(text.trim_end_matches("</tool_use_error>"));
+        let report = OutputReport::parse(&answer.text);
         let head = head(&answer.text, 2_000);
         let head = head.to_ascii_lowercase();
         let is_out = answer.failed && OUT_OF_ORDER.iter().any(|mark| head.contains(mark));
@@ -225,11 +226,14 @@ impl Failures {
         (report, position): (&OutputReport<'_>, Position),
         is_trial: bool,
     ) {
-        let at = self.commands.iter().rposition(|one| one.key == run.key);
+        let here = &*run.directory;
+        let is_same =
+            |one: &CommandFact| one.key == run.key && one.is_covered_in(here) && one.covers(here);
+        let at = self.commands.iter().rposition(is_same);
         let known = at.and_then(|at| self.commands.remove(at));
         let test = run.test().map(|test| test.with_family(report.family));
         let moved = match &test {
-            Some(test) => self.apply_test_run(test, failed, report, position),
+            Some(test) => self.apply_test_run((test, here), failed, report, position),
             None => Vec::new(),
         };
         if !failed {
@@ -242,6 +246,7 @@ impl Failures {
         if failed {
             // A success may be part of a longer line; what failed is named.
             fact.line = line.into();
+            fact.directory.clone_from(&run.directory);
         }
         fact.last = position;
         fact.kind = test.map_or_else(|| run.kind.clone(), CommandKind::Tests);
@@ -257,7 +262,8 @@ impl Failures {
 
     /// Marks the failures of other commands that this success covers as resolved.
     fn resolve_covered(&mut self, run: &CommandRun, position: Position) {
-        for fact in self.commands.iter_mut().filter(|fact| fact.failed) {
+        let is_open = |fact: &&mut CommandFact| fact.failed && fact.is_covered_in(&run.directory);
+        for fact in self.commands.iter_mut().filter(is_open) {
             let is_spoken_for = match (&run.kind, &fact.kind) {
                 (CommandKind::Builds(family, limits), CommandKind::Builds(own, of)) => {
                     family == own && (limits.is_empty() || limits == of)
@@ -300,7 +306,7 @@ impl Failures {
     /// this run, tests that passed become resolved. Returns the moved tests.
     fn apply_test_run(
         &mut self,
-        test: &TestRun,
+        (test, directory): (&TestRun, &str),
         failed: bool,
         report: &OutputReport<'_>,
         position: Position,
@@ -310,6 +316,10 @@ impl Failures {
         };
         let mut moved = Vec::new();
         self.commands.retain_mut(|fact| {
+            let is_covered = fact.is_covered_in(directory);
+            if !is_covered && !fact.covers(directory) {
+                return true;
+            }
             if fact.names.iter().any(fails) {
                 moved.extend(fact.names.iter().filter(|name| fact.failed && fails(name)).cloned());
                 fact.names.retain(|name| !fails(name));
@@ -320,7 +330,7 @@ impl Failures {
                     return false;
                 }
             }
-            fact.resolve_passed(test, failed, report, position);
+            fact.resolve_passed((test, is_covered), failed, report, position);
             true
         });
         moved
@@ -338,7 +348,7 @@ impl Failures {
     pub(super) fn weight(&self) -> usize {
         let command = |fact: &CommandFact| {
             let names: usize = fact.names.iter().map(|name| name.text.len() + 24).sum();
-            fact.line.len() + fact.error.len() + names + 600
+            fact.line.len() + fact.directory.len() + fact.error.len() + names + 600
         };
         self.commands.iter().map(command).sum()
     }
@@ -351,6 +361,25 @@ impl CommandFact {
         self.kind != CommandKind::Tool
     }
 
+    pub(super) fn is_test(&self) -> bool {
+        matches!(self.kind, CommandKind::Tests(_))
+    }
+
+    /// Returns true if a success in `directory` counts for it.
+    fn is_covered_in(&self, directory: &str) -> bool {
+        self.is_of_repository() || covers_directory(directory, &self.directory)
+    }
+
+    /// Returns true if its own success counts for a failure in `directory`.
+    fn covers(&self, directory: &str) -> bool {
+        self.is_of_repository() || covers_directory(&self.directory, directory)
+    }
+
+    /// Returns true if it has the same effect in every directory of a repository.
+    fn is_of_repository(&self) -> bool {
+        matches!(self.kind, CommandKind::Git(..))
+    }
+
     fn new(run: &CommandRun, position: Position) -> Self {
         Self {
             line: Box::default(),
@@ -361,6 +390,7 @@ impl CommandFact {
             is_abandoned: false,
             key: run.key,
             kind: run.kind.clone(),
+            directory: run.directory.clone(),
             is_trial: false,
             names: Vec::new(),
             why: None,
@@ -418,10 +448,11 @@ impl CommandFact {
             && words.any(|word| packages.iter().any(|package| **package == *word))
     }
 
-    /// Removes its tests that passed in another command's run; it is resolved if none remains.
+    /// Removes its tests that passed in another command's run; it is resolved if none remains. Of
+    /// a run that does not cover its directory, only the tests that the report names count.
     fn resolve_passed(
         &mut self,
-        test: &TestRun,
+        (test, is_covered): (&TestRun, bool),
         failed: bool,
         report: &OutputReport<'_>,
         position: Position,
@@ -430,7 +461,7 @@ impl CommandFact {
         if !self.failed {
             return;
         }
-        let all_passed = !failed && !report.is_empty();
+        let all_passed = !failed && !report.is_empty() && is_covered;
         // Beyond the bound, further failed tests may exist.
         if self.names.is_empty() || self.names.len() == report::NAMES_MAX {
             if all_passed && test.covers(own) {
@@ -438,7 +469,8 @@ impl CommandFact {
             }
             return;
         }
-        let rest_passed = all_passed || failed && report.is_complete() && test.runs_all();
+        let is_whole = failed && is_covered && report.is_complete() && test.runs_all();
+        let rest_passed = all_passed || is_whole;
         let passed = |name: &str| {
             report.has_passed_test(name)
                 || report.passed_files.contains(name.split(" > ").next().unwrap_or(name))

@@ -18,7 +18,9 @@ use super::{
 };
 use crate::{
     event::{
-        Event, Origin, Position, json, kinds, push_bounded,
+        Event, Origin, Position, json, kinds,
+        lists::phrase_list,
+        push_bounded,
         text::{head, one_line},
     },
     traces::{ToolBody, content_text, parse_string, tools},
@@ -143,7 +145,11 @@ impl UnrecordedSources {
             pages.visit_value(&said, 0);
         }
         let from = [call.position.0, event.position.0];
-        let heading = result.content.and_then(|said| page_title(&content_text(said)));
+        let text = result.content.map(content_text).unwrap_or_default();
+        let heading = page_title(&text);
+        if call.url.is_some() && is_missing_page(&text, heading.as_deref()) {
+            return None;
+        }
         for (at, FoundPage { url, title, name }) in pages.list.into_iter().enumerate() {
             let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
             let source = SourceBody {
@@ -284,6 +290,19 @@ fn is_url(text: &str) -> bool {
         && text.len() <= URL_BYTES_MAX
         && !text.contains("[redacted:")
         && !text.contains(char::is_whitespace)
+}
+
+/// Returns true if a server answered with an error in place of a page.
+fn is_missing_page(text: &str, title: Option<&str>) -> bool {
+    const TITLES: [&str; 8] = phrase_list(
+        "404|not found|page not found|404 not found|404 page not found|error 404|404 error|\
+         access denied",
+    );
+    let title = title.unwrap_or_default().to_lowercase();
+    let title = title.split([':', '|', '-', '–', '—', '·']).next().unwrap_or_default().trim();
+    let status = text.trim_start().strip_prefix("HTTP ").unwrap_or_default();
+    status.starts_with(['4', '5']) && status.get(1..4).is_some_and(|rest| rest.ends_with(' '))
+        || TITLES.contains(&title)
 }
 
 /// Returns the title or first heading of a page.

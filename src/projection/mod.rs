@@ -321,12 +321,16 @@ impl Facts {
         self.fold_phase(event, happened_at, made);
     }
 
-    /// Withdraws the statements that a user message or a refused call at a position refutes.
+    /// Withdraws the statements that a user message, a refused call or a run of tests at a position
+    /// refutes.
     fn fold_refutations(&mut self, position: Position, is_refused: bool) {
         let word = self.progress.instructions().recent_instructions().next_back();
         let word = word.filter(|word| word.position == position).map(|word| word.text.clone());
         let mut gone = if is_refused { self.claims.withdraw_refused_plans() } else { Vec::new() };
         gone.extend(word.iter().flat_map(|text| self.claims.fold_user_message(text)));
+        if self.work.all_tests_pass_since(position) {
+            gone.extend(self.claims.withdraw_failing_tests());
+        }
         self.withdraw_statements(&gone);
     }
 

@@ -108,6 +108,13 @@ impl WorkFacts {
         self.failures.commands()
     }
 
+    /// Returns true if the result at a position is of tests that passed, and no other test is known
+    /// to fail.
+    pub(super) fn all_tests_pass_since(&self, position: Position) -> bool {
+        self.latest_passed_run().is_some_and(|run| run.position == position)
+            && !self.failing_commands().any(CommandFact::is_test)
+    }
+
     /// Returns the commands whose last run failed and that the agent has not abandoned.
     pub fn failing_commands(&self) -> impl DoubleEndedIterator<Item = &CommandFact> {
         self.commands().filter(|command| command.failed)

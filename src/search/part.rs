@@ -25,7 +25,7 @@ use super::packed::Postings;
 use crate::event::{Position, Range, SessionHash};
 
 const MAGIC: [u8; 8] = *b"SLINDEX1";
-const FORMAT: u16 = 3;
+const FORMAT: u16 = 4;
 /// Version of the term rules: increased by a change that gives the same event other terms
 /// or pieces.
 const LEXICON: u16 = 5;

@@ -16,7 +16,7 @@ use crate::{
         kinds::{self, SearchableText},
     },
     projection::{body, strip_program_text},
-    traces::{command_names, tools},
+    traces::{command_names, result_text, tools},
 };
 
 /// Members that are not searchable: ids and types, references to other events and files,
@@ -205,20 +205,23 @@ pub(super) fn visit_values(
     match kinds::searchable_part(kind) {
         SearchableText::Nothing => {}
         SearchableText::In(member) => {
-            body.get(member).into_iter().for_each(|value| visit_member(Some(member), value, visit));
+            let value = body.get(member).into_iter();
+            value.for_each(|value| visit_member(kind, Some(member), value, visit));
         }
-        SearchableText::Body => visit_member(None, body, visit),
+        SearchableText::Body => visit_member(kind, None, body, visit),
     }
 }
 
 fn visit_member(
+    kind: &str,
     name: Option<&str>,
     value: &Value,
     visit: &mut dyn FnMut(Option<&str>, &dyn Display),
 ) {
     match value {
         Value::String(text) if !is_encoded(text) => {
-            let visible = strip_program_text(text);
+            let inner = if kinds::is_result(kind) { result_text(text) } else { text.into() };
+            let visible = strip_program_text(&inner);
             match parse_json(&visible) {
                 Some(value) => visit(name, &ReadableValue(&value)),
                 None if visible.trim().is_empty() => {}
@@ -226,12 +229,14 @@ fn visit_member(
             }
         }
         Value::Number(number) => visit(name, number),
-        Value::Array(values) => values.iter().for_each(|value| visit_member(name, value, visit)),
+        Value::Array(values) => {
+            values.iter().for_each(|value| visit_member(kind, name, value, visit));
+        }
         Value::Object(members) => {
             let is_event = name.is_none();
             for (name, value) in members {
                 if is_searchable(name, members) && !(is_event && OF_RECORDER.contains(&&**name)) {
-                    visit_member(Some(name), value, visit);
+                    visit_member(kind, Some(name), value, visit);
                 }
             }
         }

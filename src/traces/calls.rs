@@ -12,8 +12,8 @@ use super::{
     command::{CommandLine, PATCH},
     compact::compact,
     content::{content_text, parse_string},
-    hand_back::subagent_report,
-    paths::normalize_path,
+    hand_back::result_text,
+    paths::{normalize_path, resolve_path},
     report,
     tool_body::{PATH_CHARS_MAX, ToolBody, find_answered_call},
     tools::{self, Members, ToolKind},
@@ -235,13 +235,15 @@ impl OpenCalls {
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
+        let directory = call.directory();
         let name = one_line(&call.name?, NAME_CHARS_MAX);
         let (server, tool) = tools::split_name(call.server.as_deref(), &name);
         let members = tools::parse_members(call.input);
         let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
         let script = if does == ToolKind::Runs { shell_script(&members) } else { None };
-        let command = script.as_ref().map(|script| CommandLine::parse(script));
+        let base = self.directory_of_call(&members, directory);
+        let command = script.as_ref().map(|script| CommandLine::parse(script, &base));
         let changed = |path: String| (FileTouch::Changed, path);
         let mut files: Vec<(FileTouch, String)> = match does {
             ToolKind::Edits => {
@@ -265,12 +267,16 @@ impl OpenCalls {
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
         let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
+        // A call that only waits has the text of the one that it waits for.
+        let is_waiting = || members.get("chars").is_none_or(|chars| chars.get() == "\"\"");
+        let begun = continued.as_ref().filter(|_| is_waiting());
+        let begun = begun.map(|call| (call.tool.clone(), call.input.clone()));
         let continued = continued.and_then(|call| call.command);
         let does = if continued.is_some() { ToolKind::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
         let id = id.into();
-        Some(TracedCall {
+        let mut made = TracedCall {
             id,
             position: event.position,
             tool: tool.into(),
@@ -299,7 +305,11 @@ impl OpenCalls {
                 ToolKind::Runs => changed_lines(&Members::default(), patch.as_deref()),
                 _ => None,
             },
-        })
+        };
+        if let Some((tool, input)) = begun {
+            (made.tool, made.input) = (tool, input);
+        }
+        Some(made)
     }
 
     fn parse_result(&mut self, position: Position, result: ToolBody<'_>) -> ToolEvent<'static> {
@@ -324,8 +334,6 @@ impl OpenCalls {
                 (call.command, call.files) = (None, Box::default());
             }
             text = output.unwrap_or(text);
-        } else if let Some(report) = subagent_report(&text) {
-            text = report.into_owned();
         }
         let is_error = result.is_error.unwrap_or(false);
         let unrun = result.refused.map(|_| NotRun::Refused).or_else(|| NotRun::from_text(&text));
@@ -339,6 +347,7 @@ impl OpenCalls {
         };
         let failed = failed || is_error || unrun.is_some();
         let succeeded = result.is_error == Some(false);
+        let text = result_text(&text).into_owned();
         ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })
     }
 
@@ -351,6 +360,14 @@ impl OpenCalls {
     /// Returns the directory of the session.
     pub(crate) fn directory(&self) -> Option<&str> {
         self.root.as_deref()
+    }
+
+    /// Returns the directory in which a call runs its command: the one that it asks for, else its
+    /// own, else that of the session; empty if none is known.
+    fn directory_of_call(&self, members: &Members<'_>, own: Option<Box<str>>) -> String {
+        let own = own.or_else(|| self.root.clone()).unwrap_or_default();
+        let asked = tools::read_first(members, &["workdir", "directory", "cwd"], parse_string);
+        asked.and_then(|path| resolve_path(&path, &own)).unwrap_or_else(|| own.into())
     }
 
     /// Normalizes a path for display; the empty path of the whole repository stays empty.

@@ -6,9 +6,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{
     effects, looks,
+    paths::resolve_path,
     selection::{DRIVERS, TestRun},
     shell::{CommandJoint, SimpleCommand, program_name, split_commands, without_wrappers},
-    touch::{FileTouch, file_effects},
+    touch::{FileTouch, file_effects, is_single_file},
 };
 use crate::event::{
     lists::{has_word, word_list},
@@ -84,6 +85,16 @@ pub(crate) struct CommandRun {
     pub(crate) hides_code: bool,
     /// Number of file effects of earlier simple commands in the line.
     pub(crate) files_before: usize,
+    /// Directory in which it runs, absolute where that of the call is known; empty if unknown.
+    pub(crate) directory: Box<str>,
+}
+
+/// Returns true if a success in the directory `own` also counts for a failure in `other`: in the
+/// same one, or in one below it. An unknown one, and paths of which one is relative, count as equal.
+pub(crate) fn covers_directory(own: &str, other: &str) -> bool {
+    let is_compared = ![own, other].contains(&"") && own.starts_with('/') == other.starts_with('/');
+    let is_within = |rest: &str| rest.is_empty() || rest.starts_with('/') || own == "/";
+    !is_compared || other.strip_prefix(own).is_some_and(is_within)
 }
 
 impl CommandRun {
@@ -101,7 +112,16 @@ impl CommandRun {
     /// Creates the run of a tool that is not a shell.
     pub(crate) fn from_tool(key: u64, tool: &str) -> Self {
         let (kind, joint) = (CommandKind::Tool, CommandJoint::Then);
-        Self { key, program: tool.into(), kind, joint, hides_code: false, files_before: 0 }
+        let directory = Box::default();
+        Self {
+            key,
+            program: tool.into(),
+            kind,
+            joint,
+            hides_code: false,
+            files_before: 0,
+            directory,
+        }
     }
 
     fn from_command(part: &SimpleCommand) -> Self {
@@ -129,6 +149,7 @@ impl CommandRun {
             joint: part.joint,
             hides_code: false,
             files_before: 0,
+            directory: Box::default(),
         }
     }
 }
@@ -229,8 +250,8 @@ pub(crate) struct CommandLine {
 }
 
 impl CommandLine {
-    /// Parses a command line as a shell does.
-    pub(crate) fn parse(line: &str) -> Self {
+    /// Parses a command line as a shell does. It begins in the directory `base`, empty if unknown.
+    pub(crate) fn parse(line: &str, base: &str) -> Self {
         let text = head(line, BYTES_MAX);
         let parts = split_commands(text);
         let printed =
@@ -250,13 +271,16 @@ impl CommandLine {
                 };
                 let hides_code = !parts.iter().skip(at + 1).all(passes);
                 let files_before = made.files.len();
+                let directory = part.directory.as_deref().and_then(|path| resolve_path(path, base));
                 made.runs.push(CommandRun {
                     hides_code,
                     files_before,
+                    directory: directory.unwrap_or_default().into(),
                     ..CommandRun::from_command(part)
                 });
             }
-            made.files.extend(file_effects(part));
+            let files = file_effects(part).into_iter();
+            made.files.extend(files.filter_map(|file| in_directory(file, part, base)));
         }
         made.exits = parts.last().is_some_and(|part| {
             let words = without_wrappers(&part.words);
@@ -270,6 +294,22 @@ impl CommandLine {
         });
         made
     }
+}
+
+/// Returns an effect with the path from the directory in which its command runs; `None` for a file
+/// that is elsewhere and not kept.
+fn in_directory(
+    (touch, path): (FileTouch, String),
+    part: &SimpleCommand,
+    base: &str,
+) -> Option<(FileTouch, String)> {
+    let Some(directory) = part.directory.as_deref().filter(|_| !path.is_empty()) else {
+        return Some((touch, path));
+    };
+    let below = resolve_path(&path, directory).unwrap_or(path);
+    let whole = resolve_path(&below, base).unwrap_or_else(|| below.clone());
+    let is_here = !base.is_empty() && whole.starts_with(base);
+    (is_here || is_single_file(&below)).then_some((touch, whole))
 }
 
 /// Programs whose first argument is a subcommand.
@@ -321,7 +361,7 @@ mod tests {
     use super::*;
 
     fn test_of(line: &str) -> Option<TestRun> {
-        CommandLine::parse(line).runs.iter().find_map(CommandRun::test).cloned()
+        CommandLine::parse(line, "").runs.iter().find_map(CommandRun::test).cloned()
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The report of a subagent, without the frame that Claude Code puts around it for its model. It
-//! must not judge the report.
+//! Text of a result without the frame that an agent's program puts around it for its own model: the
+//! report of a subagent, the output of a command, the words of an error. It must not judge the text.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,53 @@ const FRAME: [&str; 2] = phrase_list("[Subagent hand-back]|The report follows:")
 /// Beginning of the lines after a report, how to continue the subagent, and their end.
 const FOOTER: [&str; 2] = phrase_list("agentId: |</usage>");
 /// First line of the answer to a call that does not wait; the others are for the model.
-const LAUNCHED: &str = "Async agent launched successfully.";
+pub const SUBAGENT_LAUNCHED: &str = "Async agent launched successfully.";
 /// Spaces before each line of a report within a frame.
 const INDENT: &str = "  ";
 
+/// Lines that Codex writes before an output, by their beginnings, and the line that ends them.
+const HEAD: [&str; 6] = phrase_list(
+    "Chunk ID: |Wall time: |Process exited with code |Original token count: |Exit code: |\
+     Total output lines: ",
+);
+const RUNNING: &str = "Process running with session ID ";
+const END_OF_HEAD: &str = "Output:";
+/// Tags around the words of an error.
+const ERROR_TAGS: [&str; 2] = phrase_list("<tool_use_error>|</tool_use_error>");
+
+/// Returns the text of a result without the frame that its program puts around it.
+pub(crate) fn result_text(text: &str) -> Cow<'_, str> {
+    let error = text.trim().strip_prefix(ERROR_TAGS[0]);
+    if let Some(error) = error.and_then(|text| text.strip_suffix(ERROR_TAGS[1])) {
+        return Cow::Borrowed(error);
+    }
+    subagent_report(text).unwrap_or_else(|| Cow::Borrowed(command_output(text).unwrap_or(text)))
+}
+
+/// Returns the output behind the lines that Codex writes before it; of a command that runs on and
+/// has written nothing yet, the line that says so.
+fn command_output(text: &str) -> Option<&str> {
+    let mut rest = text;
+    let mut running = None;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
+        if line == END_OF_HEAD && rest.len() < text.len() {
+            return Some(running.filter(|_| after.trim().is_empty()).unwrap_or(after));
+        }
+        if line.starts_with(RUNNING) {
+            running = Some(line);
+        } else if !HEAD.iter().any(|begin| line.starts_with(begin)) {
+            return None;
+        }
+        rest = after;
+    }
+    None
+}
+
 /// Returns the report in the result of a call that started a subagent; `None` for another text.
-pub(crate) fn subagent_report(text: &str) -> Option<Cow<'_, str>> {
-    if text.starts_with(LAUNCHED) {
-        return Some(Cow::Borrowed(LAUNCHED));
+fn subagent_report(text: &str) -> Option<Cow<'_, str>> {
+    if text.starts_with(SUBAGENT_LAUNCHED) {
+        return Some(Cow::Borrowed(SUBAGENT_LAUNCHED));
     }
     let footer = line_start(text, FOOTER[0]).filter(|_| text.trim_end().ends_with(FOOTER[1]))?;
     let report = text.get(..footer)?;
@@ -53,13 +92,39 @@ mod tests {
         for (text, expected) in [
             (framed.as_str(), Some("No floats.\n\n  indented")),
             (plain.as_str(), Some("## Report\n\nagentId: is a word")),
-            ("Async agent launched successfully.\nagentId: a\nDo NOT read", Some(LAUNCHED)),
+            (
+                "Async agent launched successfully.\nagentId: a\nDo NOT read",
+                Some(SUBAGENT_LAUNCHED),
+            ),
             ("1 agentId: a", None),
             ("agentId: a\nof a file", None),
             ("[Subagent hand-back] quoted", None),
             ("", None),
         ] {
             assert_eq!(subagent_report(text).as_deref(), expected);
+            assert_eq!(result_text(text), expected.unwrap_or(text));
+        }
+    }
+
+    #[test]
+    fn an_output_and_an_error_have_no_frame() {
+        let running = "Process running with session ID 92";
+        for (text, expected) in [
+            (
+                "Chunk ID: 1\nWall time: 0 seconds\nProcess exited with code 0\nOutput:\nok\n",
+                "ok\n",
+            ),
+            ("Exit code: 1\nWall time: 2 seconds\nOutput:\nOutput:\n  no", "Output:\n  no"),
+            ("Wall time: 2 seconds\nOutput:", ""),
+            (&format!("Wall time: 1 seconds\n{running}\nOutput:\n"), running),
+            (&format!("Wall time: 1 seconds\n{running}\nOutput:\nhalf"), "half"),
+            ("Wall time: 2 seconds\nall of it", "Wall time: 2 seconds\nall of it"),
+            ("Output:\nof a program", "Output:\nof a program"),
+            ("Chunk ID: 1", "Chunk ID: 1"),
+            ("<tool_use_error>no such file</tool_use_error>", "no such file"),
+            ("a <tool_use_error>", "a <tool_use_error>"),
+        ] {
+            assert_eq!(result_text(text), expected);
         }
     }
 }

@@ -20,7 +20,7 @@ pub fn normalize_path(
 }
 
 /// Removes `.`, `..` and empty parts from a path; a relative one is appended to `base`.
-fn resolve_path(path: &str, base: &str) -> Option<String> {
+pub(super) fn resolve_path(path: &str, base: &str) -> Option<String> {
     let is_rooted = path.starts_with('/') || base.starts_with('/');
     let base = if path.starts_with('/') { "" } else { base };
     let mut parts: Vec<&str> = Vec::new();

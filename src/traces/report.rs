@@ -440,7 +440,7 @@ impl<'a> OutputReport<'a> {
     }
 }
 
-/// Formats the names of failed tests and a reason as one line.
+/// Formats the names of failed tests and the reason of one of them as one line.
 pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> String {
     let mut names = String::new();
     for (listed, name) in failing.iter().enumerate() {
@@ -456,6 +456,7 @@ pub(crate) fn error_line(failing: &[impl AsRef<str>], reason: Option<&str>) -> S
     }
     let error = match (names.is_empty(), reason) {
         (true, reason) => reason.unwrap_or_default().to_owned(),
+        (false, Some(reason)) if failing.len() > 1 => format!("{names} (one of them: {reason})"),
         (false, Some(reason)) => format!("{names}: {reason}"),
         (false, None) => names,
     };

@@ -51,6 +51,9 @@ pub(crate) struct SimpleCommand {
     /// Text of its here-document.
     pub(crate) input: String,
     pub(crate) joint: CommandJoint,
+    /// Directory in which it runs, relative to that of the line; `None` if a word of the shell
+    /// decides it.
+    pub(crate) directory: Option<String>,
 }
 
 /// Returns the words after assignments, shell keywords and wrapper programs.
@@ -94,10 +97,14 @@ pub(crate) fn program_name(words: &[String]) -> &str {
 
 /// Splits a command line into its simple commands.
 pub(crate) fn split_commands(text: &str) -> Vec<SimpleCommand> {
-    let mut reader =
-        ShellReader { rest: text, parts: vec![SimpleCommand::default()], ..ShellReader::default() };
+    let mut reader = ShellReader {
+        rest: text,
+        parts: vec![SimpleCommand::default()],
+        directories: vec![Some(String::new())],
+        ..ShellReader::default()
+    };
     while reader.parts.len() <= PARTS_MAX && reader.step() {}
-    reader.finish_word();
+    reader.finish_command(None);
     reader.parts.retain(|part| !part.words.is_empty() || !part.writes.is_empty());
     reader.parts
 }
@@ -123,6 +130,8 @@ struct ShellReader<'a> {
     parts: Vec<SimpleCommand>,
     /// Indexes of commands whose here-documents begin on the next line, with their delimiters.
     ends: Vec<(usize, String)>,
+    /// Directory of the next command, below those of the shells around its subshell.
+    directories: Vec<Option<String>>,
 }
 
 impl<'a> ShellReader<'a> {
@@ -170,8 +179,11 @@ impl<'a> ShellReader<'a> {
                     ('(' | ')' | '\n', _) => None,
                     _ => Some(CommandJoint::Then),
                 });
-                if character == '\n' {
-                    self.read_here_documents();
+                match character {
+                    '\n' => self.read_here_documents(),
+                    '(' => self.directories.extend(self.directories.last().cloned()),
+                    ')' if self.directories.len() > 1 => drop(self.directories.pop()),
+                    _ => {}
                 }
             }
             character if character.is_whitespace() => self.finish_word(),
@@ -229,6 +241,7 @@ impl<'a> ShellReader<'a> {
     fn finish_command(&mut self, joint: Option<CommandJoint>) {
         self.finish_word();
         self.next = NextWord::Word;
+        self.enter_directory();
         let empty = |part: &SimpleCommand| part.words.is_empty() && part.writes.is_empty();
         match self.parts.last_mut() {
             Some(part) if empty(part) => part.joint = joint.unwrap_or(part.joint),
@@ -237,6 +250,26 @@ impl<'a> ShellReader<'a> {
                 ..SimpleCommand::default()
             }),
         }
+    }
+
+    /// Gives the last command its directory, and takes the one that it changes to.
+    fn enter_directory(&mut self) {
+        let (Some(part), Some(now)) = (self.parts.last_mut(), self.directories.last_mut()) else {
+            return;
+        };
+        part.directory.clone_from(now);
+        let [program, rest @ ..] = without_wrappers(&part.words) else { return };
+        if !matches!(program.as_str(), "cd" | "pushd" | "popd") || part.joint == CommandJoint::Pipe
+        {
+            return;
+        }
+        let is_special = |c: char| matches!(c, '$' | '`' | '~' | '*' | '?');
+        let target = rest.iter().find(|word| *word == "-" || !word.starts_with('-'));
+        *now = match target.filter(|target| *target != "-" && !target.contains(is_special)) {
+            Some(target) if target.starts_with('/') => Some(format!("{target}/")),
+            Some(target) => now.take().map(|now| format!("{now}{target}/")),
+            None => None,
+        };
     }
 
     /// Reads the here-documents of the line that was just finished.

@@ -40,6 +40,6 @@ pub use crate::harness::{
 pub use crate::projection::{SUMMARY_FRAME, body::parse_ranges, extract_typed_text};
 pub use crate::service::{BEGAN_KEY, ENDED_KEY, TAIL_KEY};
 pub use crate::traces::{
-    CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall, is_interruption, parse_refusal,
-    refusal_comment,
+    CALL_INTERRUPTED, RUNNING_IN_BACKGROUND, RefusedCall, SUBAGENT_LAUNCHED, is_interruption,
+    parse_refusal, refusal_comment,
 };

@@ -64,6 +64,7 @@ mod projection {
     mod checkpoints;
     mod commands;
     mod compactions;
+    mod directories;
     mod findings;
     mod found;
     mod instructions;

@@ -53,6 +53,26 @@ fn a_call_counts_whatever_names_and_types_its_members_have() {
 }
 
 #[test]
+fn an_answer_in_place_of_a_missing_page_is_no_source() {
+    let fetch = |text: &str| {
+        let input = json!({"url": "https://a.org/1"});
+        found_sources("WebFetch", input, json!({"content": text})).len()
+    };
+    for text in [
+        "HTTP 404 Not Found\nThe page does not exist, see https://a.org/",
+        "HTTP 503 \n",
+        "<html><title>404 Not Found</title>",
+        "# Page not found | Example",
+        "# Not Found\nTry https://a.org/help",
+    ] {
+        assert_eq!(fetch(text), 0, "{text}");
+    }
+    for text in ["HTTP 404 explained", "# 404 ways to bake", "# Not found in nature", "HTTP/1.1"] {
+        assert_eq!(fetch(text), 1, "{text}");
+    }
+}
+
+#[test]
 fn urls_in_a_result_become_sources_with_their_titles() {
     let text = |text: &str| json!({"content": [{"type": "text", "text": text}]});
     let page = |url: &str, title: Option<&str>| (url.to_owned(), title.map(str::to_owned));

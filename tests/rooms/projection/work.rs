@@ -162,7 +162,7 @@ fn a_command_is_failed_according_to_its_result() {
 fn a_failure_is_mended_by_the_same_run_or_one_that_includes_it() {
     let work = folded(&[
         fails("make", "no"),
-        fails("cd /a && make", "still no"),
+        fails("cd ~/shop && make", "still no"),
         fails("pytest tests/test_a.py", "FAILED tests/test_a.py::test_tax - assert 3 == 4"),
         fails("pytest tests/test_b.py", "FAILED tests/test_b.py::test_sum - assert 1 == 2"),
         fails("cargo test cart", "test cart::tax ... FAILED\ntest cart::sum ... FAILED"),
@@ -179,7 +179,7 @@ fn a_failure_is_mended_by_the_same_run_or_one_that_includes_it() {
             "pytest tests/test_a.py mended 1",
             "pytest tests/test_b.py mended 1",
             "cargo test cart mended 1",
-            "cd /a && make mended 2",
+            "cd ~/shop && make mended 2",
             "npm test fails 2 2 failing",
         ]
     );
