@@ -215,6 +215,11 @@ async fn print_report(
         }
         print_days(&found, &mut paper);
         screen.print_lines(paper.into_lines())?;
+        if found.sessions == 0 && found.entities == 0 && query.since.is_none() {
+            let advice = "No session belongs to this workspace: `sessionlog sessions` shows those \
+                          that there are, each with its own.";
+            screen.print_note(advice);
+        }
         not_searched(&found.complete, screen);
         Ok(())
     })

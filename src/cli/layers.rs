@@ -195,12 +195,16 @@ fn unknown_setting_error(name: String, source_name: String) -> ConfigError {
         .filter(|setting| !setting.is_hidden())
         .map(|setting| setting.name)
         .collect();
-    let bare = name.strip_prefix(PREFIX).unwrap_or(&name);
-    let meant = nearest_name(bare, known.iter().copied());
-    let known = match meant {
-        Some(meant) => format!("did you mean {meant}?"),
-        None => format!("it has {}", known.join(", ")),
+    let variable = name.strip_prefix(PREFIX);
+    let bare = variable.unwrap_or(&name).to_lowercase();
+    let begins = |one: &&&str| one.strip_prefix(&*bare).is_some_and(|rest| rest.starts_with('_'));
+    let meant = nearest_name(&bare, known.iter().copied()).or(known.iter().find(begins).copied());
+    let spelled = |meant: &str| match variable {
+        Some(_) => format!("{PREFIX}{}", meant.to_uppercase()),
+        None => meant.to_owned(),
     };
+    let known =
+        meant.map(|meant| format!(": did you mean {}?", spelled(meant))).unwrap_or_default();
     ConfigError::Unknown { name, source_name, known }
 }
 

@@ -57,7 +57,7 @@ impl Environment {
 pub(super) enum ConfigError {
     #[error("setting {name} from {source_name}: {value:?} is not {wanted}")]
     Value { name: &'static str, value: String, source_name: String, wanted: String },
-    #[error("{source_name}: there is no setting {name:?} in this version; {known}")]
+    #[error("{source_name}: there is no setting {name:?} in this version{known}")]
     Unknown { name: String, source_name: String, known: String },
     #[error("configuration file {path}: {problem}")]
     File { path: String, problem: String },

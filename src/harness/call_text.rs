@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     event::text::{ELLIPSIS, one_line},
-    traces::LINES,
+    traces::{LINES, shell_line},
 };
 
 /// Prefix of a shell command.
@@ -44,7 +44,7 @@ pub(super) fn format_call(tool: &str, input: &str) -> String {
     let mark = if is_cut { "…" } else { "" };
     match parse_members(cut) {
         Some(members) => {
-            let command = COMMANDS.iter().find_map(|name| extract_command(members.get(*name)?));
+            let command = COMMANDS.iter().find_map(|name| shell_line(members.get(*name)?));
             match command {
                 Some(command) => format!("{COMMAND}{}{mark}", one_line(&command, usize::MAX)),
                 None => format!("{tool}{}{mark}", format_arguments(&members)),
@@ -66,22 +66,6 @@ fn parse_members(input: &str) -> Option<Map<String, Value>> {
     let read = |text: &str| serde_json::from_str::<Map<String, Value>>(text).ok();
     let cut = input.trim_end_matches('\\');
     read(input).or_else(|| ENDS.iter().find_map(|end| read(&format!("{cut}{end}"))))
-}
-
-fn extract_command(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        // In a list, a shell and its option may precede the command.
-        Value::Array(words) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            let script = match words.as_slice() {
-                [_, option, script] if option.starts_with('-') => (*script).to_owned(),
-                words => words.join(" "),
-            };
-            (!script.is_empty()).then_some(script)
-        }
-        _ => None,
-    }
 }
 
 fn format_arguments(members: &Map<String, Value>) -> String {

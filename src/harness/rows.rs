@@ -38,7 +38,7 @@ const NAME_CHARS_MAX: usize = 120;
 const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Members of a body that name something else or say how it was recorded, and have no text for a
 /// reader.
-const NOT_READ: [&str; 30] = [
+const NOT_READ: [&str; 31] = [
     "id",
     "type",
     "role",
@@ -67,6 +67,7 @@ const NOT_READ: [&str; 30] = [
     "transcript_path",
     "recorded_from",
     "permission_mode",
+    "process",
     "uuid",
     "parent_uuid",
 ];

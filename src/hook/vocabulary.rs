@@ -284,8 +284,8 @@ fn response_content(response: &Value) -> Value {
     }
 }
 
-/// Returns the text of a response of Claude Code's tools for pages, file names and subagents: what
-/// its model reads in place of the members; `None` for another one.
+/// Returns the text of a response of Claude Code's tools for pages, file names, tasks and
+/// subagents: what its model reads in place of the members; `None` for another one.
 fn text_of_members(members: &Map<String, Value>) -> Option<String> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
     if let Some(page) = text("result") {
@@ -298,6 +298,12 @@ fn text_of_members(members: &Map<String, Value>) -> Option<String> {
     if text("status") == Some("async_launched") {
         let id = text("agentId").map(|id| format!("\nagentId: {id}")).unwrap_or_default();
         return Some(format!("{SUBAGENT_LAUNCHED}{id}"));
+    }
+    if let Some(task) =
+        members.get("task").and_then(Value::as_object).filter(|_| members.len() == 1)
+    {
+        let text = |name: &str| task.get(name).and_then(Value::as_str);
+        return Some(format!("Task #{} created: {}", text("id")?, text("subject")?));
     }
     let files = members.get("filenames")?.as_array()?;
     let files: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
@@ -483,6 +489,7 @@ mod tests {
                 json!({ "isAsync": true, "status": "async_launched", "agentId": "a7", "prompt": "x" }),
                 "Async agent launched successfully.\nagentId: a7",
             ),
+            (json!({ "task": { "id": "3", "subject": "Tax" } }), "Task #3 created: Tax"),
             (json!({ "rows": 7 }), r#"{"rows":7}"#),
         ] {
             let made = build_test_delivery(&json!({

@@ -63,8 +63,8 @@ const PLANS: [&str; 16] = phrase_list(
     "my lean|i'd |i would |recommend|i suggest|i'll |i will |let me |should |going to |i propose|\
      the best |choice|need to |follow the |revert ",
 );
-/// Words of a sentence about tests that fail now, and of one that keeps its worth once they pass: it
-/// has a reason or a condition.
+/// Words of a sentence about tests that fail now, and of one that keeps its worth once they pass:
+/// it has a reason or a condition.
 const FAILING: [&str; 6] = ["fail", "fails", "failing", "broken", "red", "failures"];
 const REASONS: [&str; 12] =
     word_list("because since due cause caused causes when if unless without whenever reason");

@@ -16,7 +16,7 @@ use crate::{
         kinds::{self, SearchableText},
     },
     projection::{body, strip_program_text},
-    traces::{command_names, result_text, tools},
+    traces::{command_names, result_text, shell_line, tools},
 };
 
 /// Members that are not searchable: ids and types, references to other events and files,
@@ -42,7 +42,7 @@ const NOT_READ: [&str; 18] = [
     "requestId",
 ];
 /// Members in which the recorder of an event states its source, duration and size.
-const OF_RECORDER: [&str; 24] = [
+const OF_RECORDER: [&str; 25] = [
     "of",
     "hash",
     "duration_ms",
@@ -67,6 +67,7 @@ const OF_RECORDER: [&str; 24] = [
     "model",
     "mended",
     "permission_mode",
+    "refused",
 ];
 /// Minimum bytes for a text of letters, digits and `+/=_-` to be treated as encoded data.
 const ENCODED_BYTES_MIN: usize = 256;
@@ -148,19 +149,8 @@ fn entities_by_form(kind: &str, body: &Value) -> Vec<(EntityKind, String)> {
     }
     let input = body.get("input").filter(|_| kinds::is_call(kind));
     let said = |name: &&str| input?.get(*name).filter(|value| !value.is_null());
-    let line = ["command", "cmd"].iter().find_map(said);
-    let commands = match line {
-        Some(Value::String(line)) => command_names(line),
-        // `["bash", "-lc", "cargo test"]`
-        Some(Value::Array(words)) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            match words.as_slice() {
-                [_, "-c" | "-lc", line] => command_names(line),
-                words => command_names(&words.join(" ")),
-            }
-        }
-        _ => Vec::new(),
-    };
+    let line = ["command", "cmd"].iter().find_map(said).and_then(shell_line);
+    let commands = line.map(|line| command_names(&line)).unwrap_or_default();
     commands.into_iter().map(|name| (EntityKind::Command, name)).collect()
 }
 

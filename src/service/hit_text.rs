@@ -7,6 +7,7 @@ use crate::{
     event::{Event, kinds, text::one_line},
     projection::body,
     search::{EventText, PassageSnippet, Query, extract_snippet},
+    traces::shell_line,
 };
 
 /// Maximum characters of a call, and of its outcome.
@@ -161,17 +162,7 @@ fn tool_name(body: &Value) -> Option<&str> {
 fn command(body: &Value) -> Option<String> {
     let input = body.get("input")?;
     let said = |name: &&str| input.get(*name).filter(|value| !value.is_null());
-    match ["command", "cmd"].iter().find_map(said)? {
-        Value::String(line) => Some(line.clone()),
-        Value::Array(words) => {
-            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
-            match words.as_slice() {
-                [_, "-c" | "-lc", line] => Some((*line).to_owned()),
-                words => Some(words.join(" ")),
-            }
-        }
-        _ => None,
-    }
+    shell_line(["command", "cmd"].iter().find_map(said)?)
 }
 
 fn subject(body: &Value) -> Option<&str> {

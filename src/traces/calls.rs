@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{
     changed_lines::{PatchLine, changed_lines, patch_line_counts, with_line_counts},
-    command::{CommandLine, PATCH},
+    command::{CommandLine, PATCH, shell_line},
     compact::compact,
     content::{content_text, parse_string},
     hand_back::result_text,
@@ -428,19 +428,10 @@ fn structured_code(result: &RawValue) -> Option<i64> {
     report::exit_code(result.structured?.get()).0
 }
 
-/// Returns the script of a shell call: a text, or the one in arguments such as `sh -c SCRIPT`.
+/// Returns the script of a shell call.
 fn shell_script(members: &Members<'_>) -> Option<String> {
     tools::read_first(members, &["command", "cmd"], |value| {
-        if let Some(text) = parse_string(value) {
-            return Some(text);
-        }
-        let words: Vec<String> = serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?;
-        match &*words {
-            [shell, flag, script] if flag.starts_with('-') && shell.ends_with("sh") => {
-                Some(script.clone())
-            }
-            words => Some(words.join(" ")),
-        }
+        shell_line(&serde_json::from_str(json::check_levels(value.get(), 1)?).ok()?)
     })
 }
 

@@ -4,6 +4,8 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use serde_json::Value;
+
 use super::{
     effects, looks,
     paths::resolve_path,
@@ -90,7 +92,8 @@ pub(crate) struct CommandRun {
 }
 
 /// Returns true if a success in the directory `own` also counts for a failure in `other`: in the
-/// same one, or in one below it. An unknown one, and paths of which one is relative, count as equal.
+/// same one, or in one below it. An unknown one counts as equal, and so do an absolute and a
+/// relative path.
 pub(crate) fn covers_directory(own: &str, other: &str) -> bool {
     let is_compared = ![own, other].contains(&"") && own.starts_with('/') == other.starts_with('/');
     let is_within = |rest: &str| rest.is_empty() || rest.starts_with('/') || own == "/";
@@ -317,6 +320,26 @@ const WITH_SUBCOMMAND: [&str; 32] = word_list(
     "git cargo npm yarn pnpm bun docker kubectl go pip pip3 uv poetry make systemctl terraform \
      aws gcloud gh helm brew apt apt-get dotnet bundle rails mix gradle mvn rustup deno sessionlog",
 );
+
+/// Returns the line of a shell's argument: a text, or the script in words such as `sh -c SCRIPT`;
+/// `None` if it is empty or of another type.
+#[must_use]
+pub fn shell_line(argument: &Value) -> Option<String> {
+    let line = match argument {
+        Value::String(text) => text.clone(),
+        Value::Array(words) => {
+            let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+            match words.as_slice() {
+                [shell, option, script] if option.starts_with('-') && shell.ends_with("sh") => {
+                    (*script).to_owned()
+                }
+                words => words.join(" "),
+            }
+        }
+        _ => return None,
+    };
+    (!line.is_empty()).then_some(line)
+}
 
 /// Returns the distinct names of a line's simple commands: program and subcommand (`cargo test`).
 /// Changes of directory and trailing filters are omitted.

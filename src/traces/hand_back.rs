@@ -1,5 +1,6 @@
-//! Text of a result without the frame that an agent's program puts around it for its own model: the
-//! report of a subagent, the output of a command, the words of an error. It must not judge the text.
+//! Text of a result without the frame that an agent's program puts around it for its own model:
+//! the report of a subagent, the output of a command, the words of an error. It must not judge the
+//! text.
 
 use std::borrow::Cow;
 

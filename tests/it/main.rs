@@ -161,6 +161,7 @@ mod readme;
 // Credentials, tenants, limits, and malicious clients.
 #[cfg(feature = "cli")]
 mod access;
+mod as_of;
 // Projections of real work.
 #[cfg(feature = "cli")]
 mod facts;

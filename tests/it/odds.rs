@@ -97,10 +97,12 @@ fn a_filter_accepts_a_prefix_of_event_types() {
 fn a_misspelt_setting_is_rejected_with_the_closest_name() {
     let place = Place::new();
     let ran = place.run_in(&[("SESSIONLOG_TOKEN_LIMT", "5")], &["sessions"]);
-    assert!(ran.err.contains("did you mean token_limit?"), "{}", ran.err);
-    assert!(!ran.err.contains("data_dir"), "{}", ran.err);
+    assert!(ran.err.contains("did you mean SESSIONLOG_TOKEN_LIMIT?"), "{}", ran.err);
+    let ran = place.run_in(&[("SESSIONLOG_DATA", "/srv/data")], &["sessions"]);
+    assert!(ran.err.contains("did you mean SESSIONLOG_DATA_DIR?"), "{}", ran.err);
     let ran = place.run_in(&[("SESSIONLOG_QUITE_ANOTHER", "5")], &["sessions"]);
-    assert!(ran.err.contains("it has data_dir"), "{}", ran.err);
+    assert!(!ran.err.contains("did you mean"), "{}", ran.err);
+    assert!(ran.err.contains("`sessionlog config` lists the settings"), "{}", ran.err);
 }
 
 #[test]

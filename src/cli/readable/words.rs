@@ -115,6 +115,10 @@ pub(in crate::cli) fn describe_event(event: &Value) -> String {
         kinds::CONTEXT_INJECTED => describe_injected_text(event),
         kinds::CONTEXT_THRESHOLD => describe_threshold(event),
         kinds::SPAN_MODEL_REQUEST_END => describe_request(event),
+        kinds::SESSION_STATUS_RUNNING
+        | kinds::SESSION_STATUS_IDLE
+        | kinds::SESSION_STATUS_RESCHEDULED
+        | kinds::SESSION_STATUS_TERMINATED => describe_status(kind, event),
         _ => describe_unknown_event(event),
     };
     let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
@@ -381,6 +385,19 @@ fn describe_request(event: &Value) -> Vec<String> {
 
 fn format_millis(ms: i64) -> String {
     format_duration(ms.saturating_mul(1_000))
+}
+
+/// Formats the state of an agent: `Running (startup, model m)`, `Idle (end_turn)`.
+fn describe_status(kind: &str, event: &Value) -> Vec<String> {
+    let state = kind.rsplit('_').next().unwrap_or(kind);
+    let (first, rest) = state.split_at(state.ceil_char_boundary(1));
+    let reason = event.get("stop_reason").unwrap_or(&Value::Null);
+    let said = ["source", "reason", "message"].map(|name| text_of(event, name));
+    let said = said.into_iter().chain([text_of(reason, "type"), reason.as_str().unwrap_or("")]);
+    let model = Some(text_of(event, "model")).filter(|model| !model.is_empty());
+    let said = said.filter(|text| !text.is_empty()).map(str::to_owned);
+    let said: Vec<String> = said.chain(model.map(|model| format!("model {model}"))).collect();
+    vec![with_note(&format!("{}{rest}", first.to_uppercase()), &said.join(", "))]
 }
 
 /// Formats an event of an unknown type: its content, else its members.

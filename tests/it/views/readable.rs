@@ -199,8 +199,17 @@ fn of_harnesses() -> Vec<(Value, &'static str)> {
         ),
         (
             json!({"type": "session.status_running", "source": "startup", "model": null}),
-            "source: startup",
+            "Running (startup)",
         ),
+        (
+            json!({"type": "session.status_running", "model": "m", "process": ["8a75", "3a62"]}),
+            "Running (model m)",
+        ),
+        (
+            json!({"type": "session.status_idle", "stop_reason": {"type": "end_turn"}}),
+            "Idle (end_turn)",
+        ),
+        (json!({"type": "session.status_terminated"}), "Terminated"),
         (
             json!({"type": "x.y", "deep": {"list": [{"a": 1}, {"b": {"c": []}}]}, "raw": {"r": 1}}),
             "deep:\n  list:\n    - a: 1",

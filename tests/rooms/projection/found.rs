@@ -67,7 +67,7 @@ fn an_answer_in_place_of_a_missing_page_is_no_source() {
     ] {
         assert_eq!(fetch(text), 0, "{text}");
     }
-    for text in ["HTTP 404 explained", "# 404 ways to bake", "# Not found in nature", "HTTP/1.1"] {
+    for text in ["HTTP/2 explained", "# 404 ways to bake", "# Not found in nature", "HTTP 4040"] {
         assert_eq!(fetch(text), 1, "{text}");
     }
 }
