@@ -12,9 +12,6 @@ const SPARED: [&str; 4] = ["Files and Code", "Key Technical Concepts", "Errors a
 /// `bytes_max`.
 #[must_use]
 pub(super) fn extract_sections(text: &str, bytes_max: usize) -> String {
-    let text = text.trim();
-    let text = text.strip_prefix("<summary>").unwrap_or(text);
-    let text = text.strip_suffix("</summary>").unwrap_or(text);
     let parts = text.split_once(ANALYSIS).and_then(|(_, rest)| rest.split_once(BEGIN));
     let Some((_, summary)) = parts.filter(|(_, summary)| parse_title(summary).is_some()) else {
         return text.to_owned();
@@ -63,7 +60,6 @@ mod tests {
         assert!(!short.contains("fn a()"), "{short}");
         let saved = "We met.\nSummary:\n1. Rain fell.";
         let free = "We met.\nAnalysis:\nnone\nSummary:\nIt rained.";
-        assert_eq!(extract_sections("<summary>It rained.</summary>", 99), "It rained.");
         for other in ["Summary of the day: 1. Rain", saved, free, ""] {
             assert_eq!(extract_sections(other, 3), other);
         }

@@ -606,7 +606,8 @@ impl<'a> GatheredItems<'a> {
     /// compaction.
     pub(super) fn client_summary(&self) -> Option<(&'a str, Position)> {
         let facts = self.facts;
-        let saved = facts.saved.context().map(|said| (&*said.text, said.position));
+        let saved = facts.saved.context();
+        let saved = saved.map(|said| (introduced_summary(&said.text), said.position));
         saved.or_else(|| {
             let last = facts.compactions.latest().next_back()?;
             let is_own = last.trigger.as_deref() == Some("continuation");

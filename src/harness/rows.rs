@@ -25,8 +25,8 @@ use crate::{
         text::{head, one_line},
     },
     projection::{
-        DroppedRanges, EventTimes, PAIR_REACH, ReportedRequest, body, extract_typed_text, is_done,
-        parse_withdrawn, read_compaction, row_kind,
+        DroppedRanges, EventTimes, PAIR_REACH, ReportedRequest, body, extract_typed_text,
+        introduced_summary, is_done, parse_withdrawn, read_compaction, row_kind,
     },
     traces::{CallOutcome, OpenCalls, ToolEvent, TracedCall, content_text, read_thread},
 };
@@ -415,7 +415,8 @@ fn describe_context(event: &Event, members: &Map<String, Value>) -> Option<Strin
             let made = read_compaction(event)?;
             let lost: u64 = made.dropped.iter().map(|range| range.len()).sum();
             let by = made.trigger.map(|by| format!(" ({by})")).unwrap_or_default();
-            let summary = made.summary.map(|text| format!(": {text}")).unwrap_or_default();
+            let summary = made.summary.as_deref().map(introduced_summary);
+            let summary = summary.map(|text| format!(": {text}")).unwrap_or_default();
             format!("Context compacted{by}, {} dropped{summary}", count_of(lost, "event"))
         }
         kinds::CONTEXT_CLEARED => "Context cleared".to_owned(),

@@ -288,7 +288,7 @@ fn response_content(response: &Value) -> Value {
 /// subagents: what its model reads in place of the members; `None` for another one.
 fn text_of_members(members: &Map<String, Value>) -> Option<String> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
-    if let Some(page) = text("result") {
+    if let Some(page) = text("result").filter(|_| members.contains_key("codeText")) {
         let code = members.get("code").and_then(Value::as_u64).filter(|code| *code >= 400);
         let status =
             code.map(|code| format!("HTTP {code} {}", text("codeText").unwrap_or_default()));
@@ -305,7 +305,8 @@ fn text_of_members(members: &Map<String, Value>) -> Option<String> {
         let text = |name: &str| task.get(name).and_then(Value::as_str);
         return Some(format!("Task #{} created: {}", text("id")?, text("subject")?));
     }
-    let files = members.get("filenames")?.as_array()?;
+    let files =
+        members.get("filenames").filter(|_| members.contains_key("numFiles"))?.as_array()?;
     let files: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
     Some(if files.is_empty() { "No files found".to_owned() } else { files.join("\n") })
 }
@@ -490,7 +491,8 @@ mod tests {
                 "Async agent launched successfully.\nagentId: a7",
             ),
             (json!({ "task": { "id": "3", "subject": "Tax" } }), "Task #3 created: Tax"),
-            (json!({ "rows": 7 }), r#"{"rows":7}"#),
+            (json!({ "result": "a", "sum": 7 }), r#"{"result":"a","sum":7}"#),
+            (json!({ "filenames": ["a"], "at": 7 }), r#"{"filenames":["a"],"at":7}"#),
         ] {
             let made = build_test_delivery(&json!({
                 "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": "T",

@@ -211,11 +211,17 @@ fn parse_compaction(event: &Event) -> Option<CompactionOut> {
     })
 }
 
-/// Returns a summary without the paragraph by which Codex introduces it to the next model.
+/// Returns a summary without the paragraph by which Codex introduces it to the next model, and
+/// without the tags and the analysis of Claude Code.
 #[must_use]
 pub fn introduced_summary(summary: &str) -> &str {
+    let summary = summary.trim();
     let own = summary.strip_prefix(SUMMARY_FRAME).and_then(|rest| rest.split_once('\n'));
-    own.map_or(summary, |(_, own)| own.trim_start())
+    let own = own.map_or(summary, |(_, own)| own.trim_start());
+    let analysed = own.strip_prefix("<analysis>").and_then(|rest| rest.split_once("</analysis>"));
+    let own = analysed.map_or(own, |(_, own)| own.trim_start());
+    let own = own.strip_prefix("<summary>").unwrap_or(own);
+    own.strip_suffix("</summary>").unwrap_or(own).trim()
 }
 
 /// Returns the union of both, as ascending ranges that do not touch.

@@ -49,6 +49,12 @@ fn the_introduction_of_a_summary_to_the_next_model_is_no_part_of_it() {
             &*format!("{begin} and left this: one wall."),
         ),
         ("Two walls.\nOne door.".to_owned(), "Two walls.\nOne door."),
+        ("<summary>\nTwo walls.\n</summary>".to_owned(), "Two walls."),
+        (
+            "<analysis>\nI looked.\n</analysis>\n\n<summary>One door.</summary>".to_owned(),
+            "One door.",
+        ),
+        ("The tag <summary> is kept".to_owned(), "The tag <summary> is kept"),
     ] {
         let body = serde_json::json!({ "summary": summary }).to_string();
         let made = fold_events(&[(10, "context.compacted", &body)]);
