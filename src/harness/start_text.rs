@@ -35,6 +35,8 @@ const EARLIER_PARTS: usize = 3;
 const RULES_PARTS: usize = 2;
 /// Heading of the user's rules in other sessions.
 const RULES: &str = "Your user also said in other sessions";
+/// Line about a session of the last work that has not stopped.
+const RUNNING: &str = "\nThat session has not stopped: an agent may be at work in it now.\n";
 /// Hint at the tools by which a model gets more than the text.
 const MORE: &str = "memory_search with words finds what any of them said; get_research_session with a \
                     sessionId reads one.";
@@ -46,6 +48,8 @@ pub struct StartText {
     pub remembered: Vec<StoredMemory>,
     /// State of the last work, as a brief.
     pub last: String,
+    /// True if the session of the last work has not stopped: an agent may work in it now.
+    pub is_last_running: bool,
     /// Other sessions, latest first.
     pub earlier: Vec<EarlierSession>,
     /// Workspace of the new session.
@@ -100,6 +104,9 @@ impl StartText {
         if !last.is_empty() {
             // The first line of the brief is a heading.
             let _ = write!(text, "\n#{}\n", last.trim_end());
+        }
+        if self.is_last_running {
+            text.push_str(RUNNING);
         }
         // Their sessions are not continued, so the state of the last work has none of them.
         let rules = self.earlier.iter().flat_map(|one| {

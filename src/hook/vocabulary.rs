@@ -183,7 +183,12 @@ fn tool_result_body(payload: &Payload) -> Map<String, Value> {
     let response = payload.get("tool_response").unwrap_or(&Value::Null);
     let shell = SHELLS.contains(&split_tool_name(payload).0);
     let failed = has_failed(response) || shell && output_has_failed(response);
-    body.insert("content".to_owned(), response_content(response));
+    let tool = payload.text("tool_name").unwrap_or_default();
+    let content = match response.as_object().and_then(|members| text_of_members(tool, members)) {
+        Some(text) => json!(text),
+        None => response_content(response),
+    };
+    body.insert("content".to_owned(), content);
     body.insert("is_error".to_owned(), json!(failed));
     // The subagent that the call started.
     body.extend(response.get("agentId").map(|id| ("agent_id".to_owned(), id.clone())));
@@ -277,7 +282,7 @@ fn response_content(response: &Value) -> Value {
             // A file that was read; its name is in the call.
             _ => match response.pointer("/file/content") {
                 Some(Value::String(text)) => json!(text),
-                _ => json!(text_of_members(members).unwrap_or_else(|| response.to_string())),
+                _ => json!(response.to_string()),
             },
         },
         other => json!(other.to_string()),
@@ -286,29 +291,38 @@ fn response_content(response: &Value) -> Value {
 
 /// Returns the text of a response of Claude Code's tools for pages, file names, tasks and
 /// subagents: what its model reads in place of the members; `None` for another one.
-fn text_of_members(members: &Map<String, Value>) -> Option<String> {
+fn text_of_members(tool: &str, members: &Map<String, Value>) -> Option<String> {
     let text = |name: &str| members.get(name).and_then(Value::as_str);
-    if let Some(page) = text("result").filter(|_| members.contains_key("codeText")) {
-        let code = members.get("code").and_then(Value::as_u64).filter(|code| *code >= 400);
-        let status =
-            code.map(|code| format!("HTTP {code} {}", text("codeText").unwrap_or_default()));
-        let all = status.as_deref().map(str::trim_end).into_iter().chain([page]);
-        return Some(all.collect::<Vec<_>>().join("\n"));
-    }
-    if text("status") == Some("async_launched") {
-        let id = text("agentId").map(|id| format!("\nagentId: {id}")).unwrap_or_default();
-        return Some(format!("{SUBAGENT_LAUNCHED}{id}"));
-    }
-    if let Some(task) =
-        members.get("task").and_then(Value::as_object).filter(|_| members.len() == 1)
-    {
-        let text = |name: &str| task.get(name).and_then(Value::as_str);
-        return Some(format!("Task #{} created: {}", text("id")?, text("subject")?));
-    }
-    let files =
-        members.get("filenames").filter(|_| members.contains_key("numFiles"))?.as_array()?;
-    let files: Vec<&str> = files.iter().filter_map(Value::as_str).collect();
-    Some(if files.is_empty() { "No files found".to_owned() } else { files.join("\n") })
+    let lines: Vec<String> = match tool {
+        "WebFetch" => {
+            let code = members.get("code").and_then(Value::as_u64).filter(|code| *code >= 400);
+            let words = text("codeText").unwrap_or_default();
+            let status = code.map(|code| format!("HTTP {code} {words}").trim_end().to_owned());
+            status.into_iter().chain([text("result")?.to_owned()]).collect()
+        }
+        "Task" | "Agent" if text("status") == Some("async_launched") => {
+            let named = ["agentId", "outputFile"];
+            let named =
+                named.into_iter().filter_map(|name| Some(format!("{name}: {}", text(name)?)));
+            std::iter::once(SUBAGENT_LAUNCHED.to_owned()).chain(named).collect()
+        }
+        "TaskCreate" => {
+            let task = members.get("task")?;
+            let text = |name: &str| task.get(name).and_then(Value::as_str);
+            vec![format!("Task #{} created: {}", text("id")?, text("subject")?)]
+        }
+        "Glob" | "Grep" if !members.contains_key("content") => {
+            let files = members.get("filenames")?.as_array()?.iter().filter_map(Value::as_str);
+            let files: Vec<String> = files.map(str::to_owned).collect();
+            let is_part = members.get("truncated") == Some(&Value::Bool(true))
+                || members.contains_key("appliedLimit");
+            let part = is_part.then(|| "(There are more.)".to_owned());
+            let none = files.is_empty().then(|| "No files found".to_owned());
+            files.into_iter().chain(none).chain(part).collect()
+        }
+        _ => return None,
+    };
+    Some(lines.join("\n"))
 }
 
 /// Formats the hunks of a file change as a unified diff, if the response has some; the old file and
@@ -478,27 +492,29 @@ mod tests {
 
     #[test]
     fn a_response_of_pages_names_or_a_started_subagent_is_stored_as_its_text() {
-        for (response, expected) in [
-            (json!({ "bytes": 9, "code": 200, "codeText": "OK", "result": "# Rates" }), "# Rates"),
-            (
-                json!({ "code": 404, "codeText": "Not Found", "result": "no page" }),
-                "HTTP 404 Not Found\nno page",
-            ),
-            (json!({ "filenames": ["a.py", "b.py"], "numFiles": 2 }), "a.py\nb.py"),
-            (json!({ "filenames": [], "numFiles": 0 }), "No files found"),
-            (
-                json!({ "isAsync": true, "status": "async_launched", "agentId": "a7", "prompt": "x" }),
-                "Async agent launched successfully.\nagentId: a7",
-            ),
-            (json!({ "task": { "id": "3", "subject": "Tax" } }), "Task #3 created: Tax"),
-            (json!({ "result": "a", "sum": 7 }), r#"{"result":"a","sum":7}"#),
-            (json!({ "filenames": ["a"], "at": 7 }), r#"{"filenames":["a"],"at":7}"#),
+        let started = "Async agent launched successfully.\nagentId: a7\noutputFile: /o";
+        let launch = json!({ "status": "async_launched", "agentId": "a7", "outputFile": "/o" });
+        let task = json!({ "task": { "id": "3", "subject": "Tax", "status": "completed" } });
+        let files = json!({ "filenames": ["a.py", "b.py"], "numFiles": 2, "truncated": true });
+        let missing = json!({ "code": 404, "codeText": "Not Found", "result": "no page" });
+        for (tool, response, expected) in [
+            ("WebFetch", json!({ "code": 200, "codeText": "OK", "result": "# Rates" }), "# Rates"),
+            ("WebFetch", missing.clone(), "HTTP 404 Not Found\nno page"),
+            ("Glob", files, "a.py\nb.py\n(There are more.)"),
+            ("Grep", json!({ "filenames": [], "numFiles": 0 }), "No files found"),
+            ("Agent", launch.clone(), started),
+            ("TaskCreate", task.clone(), "Task #3 created: Tax"),
+            // What another tool says is kept whole.
+            ("TaskGet", task.clone(), &task.to_string()),
+            ("mcp__board__TaskCreate", task.clone(), &task.to_string()),
+            ("mcp__jobs__run", launch.clone(), &launch.to_string()),
+            ("mcp__web__fetch", missing.clone(), &missing.to_string()),
         ] {
             let made = build_test_delivery(&json!({
-                "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": "T",
+                "session_id": "s", "hook_event_name": "PostToolUse", "tool_name": tool,
                 "tool_use_id": "t", "tool_response": response,
             }));
-            assert_eq!(made.events[0]["content"], json!(expected), "{response}");
+            assert_eq!(made.events[0]["content"], json!(expected), "{tool} {response}");
         }
     }
 

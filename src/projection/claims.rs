@@ -63,11 +63,14 @@ const PLANS: [&str; 16] = phrase_list(
     "my lean|i'd |i would |recommend|i suggest|i'll |i will |let me |should |going to |i propose|\
      the best |choice|need to |follow the |revert ",
 );
-/// Words of a sentence about tests that fail now, and of one that keeps its worth once they pass:
-/// it has a reason or a condition.
-const FAILING: [&str; 6] = ["fail", "fails", "failing", "broken", "red", "failures"];
-const REASONS: [&str; 12] =
-    word_list("because since due cause caused causes when if unless without whenever reason");
+/// Words of a sentence about tests that fail now, most words between `tests` and them, and words of
+/// a sentence that keeps its worth once they pass: it has a reason, a condition or a place.
+const FAILING: [&str; 6] = ["fail", "fails", "failing", "broken", "red", "failed"];
+const FAILING_WITHIN: usize = 4;
+const REASONS: [&str; 27] = word_list(
+    "because since due cause caused causes when if unless without whenever reason on under against \
+     main master ci windows linux macos upstream branch and but already flaky",
+);
 /// Prefixes of a user message that objects.
 const OBJECTIONS: [&str; 17] = phrase_list(
     "no |no,|no.|no!|nope|not |don't |do not |wrong|that's not|that is not|stop|actually|instead|\
@@ -240,7 +243,7 @@ impl StatementFeatures {
             }
         }
         let (mut is_negated, mut was_bad) = (0_u8, false);
-        let [mut of_tests, mut fails, mut explains] = [false; 3];
+        let (mut after_tests, mut fails, mut explains) = (FAILING_WITHIN, false, false);
         let split = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\'' | '.'));
         let words = lower.split(split).map(|word| word.trim_matches('.'));
         for word in words.filter(|word| !word.is_empty()) {
@@ -251,9 +254,9 @@ impl StatementFeatures {
                 continue;
             }
             is_negated = is_negated.saturating_sub(1);
-            of_tests |= word.starts_with("test");
-            fails |= FAILING.contains(&word);
+            fails |= after_tests < FAILING_WITHIN && FAILING.contains(&word);
             explains |= REASONS.contains(&word);
+            after_tests = if matches!(word, "test" | "tests") { 0 } else { after_tests + 1 };
             let begins = |stems: &[&str]| stems.iter().any(|stem| word.starts_with(stem));
             let of_build = word.starts_with("compil") || word.starts_with("buil");
             let denied = is_negated > 0 && of_build;
@@ -273,7 +276,7 @@ impl StatementFeatures {
                 }
             }
         }
-        made.says_tests_fail = of_tests && fails && !explains && !made.is_good && !made.plans;
+        made.says_tests_fail = fails && !explains && !made.is_good && !made.plans;
         for list in [&mut made.topics, &mut made.names] {
             list.sort_unstable();
             list.dedup();

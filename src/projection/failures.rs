@@ -23,6 +23,8 @@ const COMMANDS_MAX: usize = 256;
 const TRIAL_RESULTS: u64 = 12;
 const SETTLED_RESULTS: u64 = 6;
 const LEFT_RESULTS: u64 = 40;
+/// Most lines of an output in which a shell's own errors are read.
+const HEAD_LINES: usize = 4;
 /// Error phrases, in lower case, of a tool that does not work at all.
 const OUT_OF_ORDER: [&str; 9] = phrase_list(
     "posix_spawn|spawn enoent|enoent: no such file or directory, spawn|not connected|\
@@ -110,9 +112,15 @@ impl Failures {
         self.dropped
     }
 
-    /// Returns the position where one of these commands succeeded after `position`.
-    pub(super) fn resolved_since(&self, keys: &[u64], position: Position) -> Option<Position> {
-        let mended = self.commands().filter(|fact| !fact.failed && keys.contains(&fact.key));
+    /// Returns the position where one of these commands, by key and directory, succeeded after
+    /// `position`.
+    pub(super) fn resolved_since(
+        &self,
+        runs: &[(u64, Box<str>)],
+        position: Position,
+    ) -> Option<Position> {
+        let is_one = |fact: &CommandFact| runs.iter().any(|(key, at)| fact.is_run(*key, at));
+        let mended = self.commands().filter(|fact| !fact.failed && is_one(fact));
         mended.map(|fact| fact.last).find(|last| *last > position)
     }
 
@@ -127,7 +135,11 @@ impl Failures {
         let output = report::strip_escapes(&answer.text);
         let report = OutputReport::parse(&output);
         let failed = find_failed_run(command, answer, &report);
+        // A change of directory that failed leaves the directory unknown.
+        let is_lost = output.lines().take(HEAD_LINES).any(says_no_directory);
+        let place = |run: &CommandRun| if is_lost { Box::default() } else { run.directory.clone() };
         for (at, run) in command.runs.iter().enumerate() {
+            let run = &CommandRun { directory: place(run), ..run.clone() };
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
             let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
             // A failure before `||` is visible only in the output.
@@ -227,9 +239,7 @@ impl Failures {
         is_trial: bool,
     ) {
         let here = &*run.directory;
-        let is_same =
-            |one: &CommandFact| one.key == run.key && one.is_covered_in(here) && one.covers(here);
-        let at = self.commands.iter().rposition(is_same);
+        let at = self.commands.iter().rposition(|one| one.is_run(run.key, here));
         let known = at.and_then(|at| self.commands.remove(at));
         let test = run.test().map(|test| test.with_family(report.family));
         let moved = match &test {
@@ -365,17 +375,25 @@ impl CommandFact {
         matches!(self.kind, CommandKind::Tests(_))
     }
 
+    /// Returns true if a run with this key in `directory` is a run of it.
+    fn is_run(&self, key: u64, directory: &str) -> bool {
+        self.key == key && self.is_covered_in(directory) && self.covers(directory)
+    }
+
     /// Returns true if a success in `directory` counts for it.
     fn is_covered_in(&self, directory: &str) -> bool {
-        self.is_of_repository() || covers_directory(directory, &self.directory)
+        covers_directory(directory, &self.directory)
+            || self.is_of_repository() && covers_directory(&self.directory, directory)
     }
 
     /// Returns true if its own success counts for a failure in `directory`.
     fn covers(&self, directory: &str) -> bool {
-        self.is_of_repository() || covers_directory(&self.directory, directory)
+        covers_directory(&self.directory, directory)
+            || self.is_of_repository() && covers_directory(directory, &self.directory)
     }
 
-    /// Returns true if it has the same effect in every directory of a repository.
+    /// Returns true if it has the same effect in the directories of a repository, of which one is
+    /// below the other.
     fn is_of_repository(&self) -> bool {
         matches!(self.kind, CommandKind::Git(..))
     }
@@ -487,6 +505,14 @@ impl CommandFact {
             self.update_error();
         }
     }
+}
+
+/// Returns true for the line in which a shell says that it could not enter a directory.
+fn says_no_directory(line: &str) -> bool {
+    let is_change = ["cd: ", "pushd: ", "can't cd to "].iter().any(|mark| line.contains(mark));
+    let line = line.to_ascii_lowercase();
+    let reasons = ["no such file or directory", "not a directory", "can't cd to"];
+    is_change && reasons.iter().any(|why| line.contains(why))
 }
 
 /// Returns the script that a command runs.

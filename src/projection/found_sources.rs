@@ -39,6 +39,10 @@ const DEPTH_MAX: usize = 12;
 /// Most characters of a title, and most bytes of a URL.
 const TITLE_CHARS_MAX: usize = 200;
 const URL_BYTES_MAX: usize = 2_000;
+/// Most words of a line with an HTTP status, and most bytes of a page that only says that there is
+/// none.
+const STATUS_WORDS_MAX: usize = 4;
+const ERROR_PAGE_BYTES_MAX: usize = 1_000;
 /// Names of members with a URL, and of members with a title.
 const ADDRESSES: [&str; 5] = ["url", "uri", "link", "href", "source_url"];
 const TITLES: [&str; 4] = ["title", "name", "heading", "headline"];
@@ -136,22 +140,21 @@ impl UnrecordedSources {
             return None;
         }
         let mut pages = FoundPages { outside: call.outside, ..FoundPages::default() };
-        if let Some(url) = &call.url {
-            pages.add(url, None);
+        let text = result.content.map(content_text).unwrap_or_default();
+        let heading = page_title(&text);
+        if is_http_error(&text) {
+            return None;
         }
+        let own = call.url.as_deref().filter(|_| !is_missing_page(&text, heading.as_deref()));
+        own.into_iter().for_each(|url| pages.add(url, None));
         for said in [result.content, result.result].into_iter().flatten() {
             let said = json::check(said.get()).and_then(|said| serde_json::from_str(said).ok());
             let said: Value = said.unwrap_or_default();
             pages.visit_value(&said, 0);
         }
         let from = [call.position.0, event.position.0];
-        let text = result.content.map(content_text).unwrap_or_default();
-        let heading = page_title(&text);
-        if call.url.is_some() && is_missing_page(&text, heading.as_deref()) {
-            return None;
-        }
         for (at, FoundPage { url, title, name }) in pages.list.into_iter().enumerate() {
-            let title = title.or_else(|| heading.clone().filter(|_| at == 0 && call.url.is_some()));
+            let title = title.or_else(|| heading.clone().filter(|_| at == 0 && own.is_some()));
             let source = SourceBody {
                 url,
                 title,
@@ -292,17 +295,22 @@ fn is_url(text: &str) -> bool {
         && !text.contains(char::is_whitespace)
 }
 
-/// Returns true if a server answered with an error in place of a page.
+/// Returns true if the first line is an HTTP status of an error.
+fn is_http_error(text: &str) -> bool {
+    let line = text.trim_start().lines().next().unwrap_or_default();
+    let mut status = line.strip_prefix("HTTP ").unwrap_or_default().split_whitespace();
+    let code = status.next().unwrap_or_default();
+    code.len() == 3 && matches!(code.parse(), Ok(400..600_u16)) && status.count() < STATUS_WORDS_MAX
+}
+
+/// Returns true if a page only says that there is none.
 fn is_missing_page(text: &str, title: Option<&str>) -> bool {
     const TITLES: [&str; 8] = phrase_list(
         "404|not found|page not found|404 not found|404 page not found|error 404|404 error|\
          access denied",
     );
-    let title = title.unwrap_or_default().to_lowercase();
-    let title = title.split([':', '|', '-', '–', '—', '·']).next().unwrap_or_default().trim();
-    let status = text.trim_start().strip_prefix("HTTP ").unwrap_or_default();
-    status.starts_with(['4', '5']) && status.get(1..4).is_some_and(|rest| rest.ends_with(' '))
-        || TITLES.contains(&title)
+    let title = title.unwrap_or_default().trim().to_lowercase();
+    text.len() <= ERROR_PAGE_BYTES_MAX && TITLES.contains(&&*title)
 }
 
 /// Returns the title or first heading of a page.

@@ -48,8 +48,8 @@ pub struct CallOutput {
     pub ended: &'static str,
     /// Files that it shows, relative to the session's directory if they are below it.
     pub reads: Box<[Box<str>]>,
-    /// Keys of the simple commands that were run, by which runs are compared.
-    pub(super) commands: Box<[u64]>,
+    /// Key and directory of each simple command that was run, by which runs are compared.
+    pub(super) commands: Box<[(u64, Box<str>)]>,
 }
 
 /// Progress of a session's work.
@@ -258,7 +258,7 @@ impl WorkProgress {
             commands: call
                 .command
                 .iter()
-                .flat_map(|of| of.1.runs.iter().map(|run| run.key))
+                .flat_map(|of| of.1.runs.iter().map(|run| (run.key, run.directory.clone())))
                 .collect(),
         });
         keep_newest(&mut self.outputs, RESULTS_MAX, RESULTS_BYTES_MAX, |one| one.text.len());

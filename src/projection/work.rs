@@ -108,10 +108,12 @@ impl WorkFacts {
         self.failures.commands()
     }
 
-    /// Returns true if the result at a position is of tests that passed, and no other test is known
-    /// to fail.
+    /// Returns true if the result at a position is of tests that passed and had failed, and no other
+    /// test is known to fail.
     pub(super) fn all_tests_pass_since(&self, position: Position) -> bool {
+        let mended = |fact: &CommandFact| fact.is_test() && fact.last == position;
         self.latest_passed_run().is_some_and(|run| run.position == position)
+            && self.resolved_commands().any(mended)
             && !self.failing_commands().any(CommandFact::is_test)
     }
 
@@ -163,7 +165,8 @@ impl WorkFacts {
         if answer.unrun.is_some() {
             return None;
         }
-        self.failures.resolved_since(&[command.runs.get(failed)?.key], last.position)
+        let run = command.runs.get(failed)?;
+        self.failures.resolved_since(&[(run.key, run.directory.clone())], last.position)
     }
 
     /// Returns the newest 64 calls that changed something other than files, oldest first.

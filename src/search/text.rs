@@ -210,8 +210,8 @@ fn visit_member(
 ) {
     match value {
         Value::String(text) if !is_encoded(text) => {
-            let inner = if kinds::is_result(kind) { result_text(text) } else { text.into() };
-            let visible = strip_program_text(&inner);
+            let inner = if kinds::is_result(kind) { result_text(text) } else { text };
+            let visible = strip_program_text(inner);
             match parse_json(&visible) {
                 Some(value) => visit(name, &ReadableValue(&value)),
                 None if visible.trim().is_empty() => {}

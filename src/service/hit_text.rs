@@ -1,13 +1,15 @@
 //! Text shown for a found event: its text, a record by its members, or a tool call as `$ command ->
 //! outcome`; output is preceded by its call. It must not rank, nor read a store.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::{
     event::{Event, kinds, text::one_line},
     projection::body,
     search::{EventText, PassageSnippet, Query, extract_snippet},
-    traces::shell_line,
+    traces::{shell_line, subagent_report},
 };
 
 /// Maximum characters of a call, and of its outcome.
@@ -47,7 +49,8 @@ pub(super) fn format_match(
             |other: &&Event| kinds::is_call(other.kind.as_str()) && call_id(other) == answered;
         let call =
             answered.as_ref().and_then(|_| events.iter().rev().find(is_it)).and_then(format_call);
-        let found = extract_snippet(query, piece, bytes_max);
+        let piece = subagent_report(piece).unwrap_or(Cow::Borrowed(piece));
+        let found = extract_snippet(query, &piece, bytes_max);
         return match call {
             Some(call) => prepend(&format!("{call}{ARROW}"), found),
             None => found,
@@ -77,6 +80,7 @@ pub(super) fn format_match(
 /// Returns the text of an adjacent event in one line; empty for one without text.
 pub(super) fn neighbour_text(event: &Event) -> String {
     let words = full_text(event);
+    let words = subagent_report(&words).map(Cow::into_owned).unwrap_or(words);
     let call =
         format_call(event).filter(|_| kinds::is_call(event.kind.as_str()) && !words.is_empty());
     call.unwrap_or(words)
@@ -174,7 +178,8 @@ fn subject(body: &Value) -> Option<&str> {
 /// Formats the outcome of a call in one line: the last line of output.
 fn format_outcome(result: &Event) -> String {
     let output = EventText::from_event(result);
-    let last = output.text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let text = subagent_report(&output.text).unwrap_or(Cow::Borrowed(&output.text));
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     one_line(last, OUTCOME_CHARS)
 }
 

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Caller, Service, ServiceError, ServiceResult, restoring::RestoreNames, values,
+    Caller, Service, ServiceError, ServiceResult, SessionStatus, restoring::RestoreNames, values,
     values::check_workspace,
 };
 use crate::{
@@ -50,6 +50,7 @@ impl Service {
             self.find_last_work(caller, workspace, own.as_ref(), &mut notices).await?;
         start.remembered = self.list_workspace_items(caller, workspace).await?;
         if let Some((past, _)) = &last {
+            start.is_last_running = SessionStatus::from_info(&past.info) == SessionStatus::Running;
             let room = start.tokens_for_last(tokens_max, Tokenizer::O200k);
             let room = room.max(CONTINUATION_TOKENS_MIN);
             let name = past.info.key.session.to_string();

@@ -12,7 +12,7 @@ use super::{
     command::{CommandLine, PATCH, shell_line},
     compact::compact,
     content::{content_text, parse_string},
-    hand_back::result_text,
+    hand_back::{result_text, subagent_report},
     paths::{normalize_path, resolve_path},
     report,
     tool_body::{PATH_CHARS_MAX, ToolBody, find_answered_call},
@@ -263,13 +263,18 @@ impl OpenCalls {
         let reads = if does == ToolKind::Reads { named_paths(&members, &[]) } else { Vec::new() };
         // A command that applies a patch is listed by the files of the patch.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
-        let line = |script: &str| one_line(script, INPUT_CHARS_MAX).into();
+        let beside = self.root.as_deref().filter(|root| **root != base);
+        let beside = beside.map(|_| format!(" (in {})", self.display_path(&base)));
+        let line = |script: &str| {
+            let beside = beside.as_deref().unwrap_or_default();
+            (one_line(script, INPUT_CHARS_MAX) + beside).into()
+        };
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
         let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
         // A call that only waits has the text of the one that it waits for.
         let is_waiting = || members.get("chars").is_none_or(|chars| chars.get() == "\"\"");
-        let begun = continued.as_ref().filter(|_| is_waiting());
+        let begun = continued.as_ref().filter(|call| &*call.tool != tool && is_waiting());
         let begun = begun.map(|call| (call.tool.clone(), call.input.clone()));
         let continued = continued.and_then(|call| call.command);
         let does = if continued.is_some() { ToolKind::Runs } else { does };
@@ -347,7 +352,9 @@ impl OpenCalls {
         };
         let failed = failed || is_error || unrun.is_some();
         let succeeded = result.is_error == Some(false);
-        let text = result_text(&text).into_owned();
+        let may_report = !matches!(call.does, ToolKind::Runs | ToolKind::Reads);
+        let report = may_report.then(|| subagent_report(&text)).flatten();
+        let text = report.unwrap_or_else(|| result_text(&text).into()).into_owned();
         ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })
     }
 
@@ -367,7 +374,12 @@ impl OpenCalls {
     fn directory_of_call(&self, members: &Members<'_>, own: Option<Box<str>>) -> String {
         let own = own.or_else(|| self.root.clone()).unwrap_or_default();
         let asked = tools::read_first(members, &["workdir", "directory", "cwd"], parse_string);
-        asked.and_then(|path| resolve_path(&path, &own)).unwrap_or_else(|| own.into())
+        let is_elsewhere = |path: &str| path.starts_with(['~', '$']) || path.contains([':', '\\']);
+        match asked {
+            Some(path) if is_elsewhere(&path) => String::new(),
+            Some(path) => resolve_path(&path, &own).unwrap_or_default(),
+            None => own.into(),
+        }
     }
 
     /// Normalizes a path for display; the empty path of the whole repository stays empty.

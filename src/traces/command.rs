@@ -96,7 +96,7 @@ pub(crate) struct CommandRun {
 /// relative path.
 pub(crate) fn covers_directory(own: &str, other: &str) -> bool {
     let is_compared = ![own, other].contains(&"") && own.starts_with('/') == other.starts_with('/');
-    let is_within = |rest: &str| rest.is_empty() || rest.starts_with('/') || own == "/";
+    let is_within = |rest: &str| rest.is_empty() || rest.starts_with('/');
     !is_compared || other.strip_prefix(own).is_some_and(is_within)
 }
 
@@ -309,10 +309,17 @@ fn in_directory(
     let Some(directory) = part.directory.as_deref().filter(|_| !path.is_empty()) else {
         return Some((touch, path));
     };
-    let below = resolve_path(&path, directory).unwrap_or(path);
-    let whole = resolve_path(&below, base).unwrap_or_else(|| below.clone());
-    let is_here = !base.is_empty() && whole.starts_with(base);
-    (is_here || is_single_file(&below)).then_some((touch, whole))
+    if directory.is_empty() && base.is_empty() {
+        return Some((touch, path));
+    }
+    // Nothing is known of a path that climbs above a directory that is not known.
+    let here = match directory {
+        "" => base.to_owned(),
+        directory => resolve_path(directory, base)?,
+    };
+    let whole = resolve_path(&path, &here)?;
+    let is_kept = !base.is_empty() && covers_directory(base, &whole) || is_single_file(&whole);
+    (is_kept || !path.starts_with('/') && directory.is_empty()).then_some((touch, whole))
 }
 
 /// Programs whose first argument is a subcommand.
@@ -325,12 +332,16 @@ const WITH_SUBCOMMAND: [&str; 32] = word_list(
 /// `None` if it is empty or of another type.
 #[must_use]
 pub fn shell_line(argument: &Value) -> Option<String> {
+    let is_shell = |program: &str| {
+        let name = program.trim_end_matches(".exe");
+        name.ends_with("sh") || name.ends_with("powershell")
+    };
     let line = match argument {
         Value::String(text) => text.clone(),
         Value::Array(words) => {
             let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
             match words.as_slice() {
-                [shell, option, script] if option.starts_with('-') && shell.ends_with("sh") => {
+                [shell, option, script] if option.starts_with('-') && is_shell(shell) => {
                     (*script).to_owned()
                 }
                 words => words.join(" "),

@@ -20,32 +20,32 @@ const HEAD: [&str; 6] = phrase_list(
     "Chunk ID: |Wall time: |Process exited with code |Original token count: |Exit code: |\
      Total output lines: ",
 );
+const CODES: [&str; 2] = phrase_list("Process exited with code |Exit code: ");
 const RUNNING: &str = "Process running with session ID ";
 const END_OF_HEAD: &str = "Output:";
 /// Tags around the words of an error.
 const ERROR_TAGS: [&str; 2] = phrase_list("<tool_use_error>|</tool_use_error>");
 
-/// Returns the text of a result without the frame that its program puts around it.
-pub(crate) fn result_text(text: &str) -> Cow<'_, str> {
+/// Returns the text of a result without the tag of an error and the lines before an output.
+pub(crate) fn result_text(text: &str) -> &str {
     let error = text.trim().strip_prefix(ERROR_TAGS[0]);
-    if let Some(error) = error.and_then(|text| text.strip_suffix(ERROR_TAGS[1])) {
-        return Cow::Borrowed(error);
-    }
-    subagent_report(text).unwrap_or_else(|| Cow::Borrowed(command_output(text).unwrap_or(text)))
+    let error = error.and_then(|text| text.strip_suffix(ERROR_TAGS[1]));
+    error.or_else(|| command_output(text)).unwrap_or(text)
 }
 
-/// Returns the output behind the lines that Codex writes before it; of a command that runs on and
-/// has written nothing yet, the line that says so.
+/// Returns the output behind the lines that Codex writes before it; without an output the line that
+/// says that the command runs on, or with which code it failed.
 fn command_output(text: &str) -> Option<&str> {
     let mut rest = text;
-    let mut running = None;
+    let mut state = None;
     while !rest.is_empty() {
         let (line, after) = rest.split_once('\n').unwrap_or((rest, ""));
         if line == END_OF_HEAD && rest.len() < text.len() {
-            return Some(running.filter(|_| after.trim().is_empty()).unwrap_or(after));
+            return Some(state.filter(|_| after.trim().is_empty()).unwrap_or(after));
         }
-        if line.starts_with(RUNNING) {
-            running = Some(line);
+        let code = CODES.iter().find_map(|begin| line.strip_prefix(begin));
+        if line.starts_with(RUNNING) || code.is_some_and(|code| code.trim() != "0") {
+            state = Some(line);
         } else if !HEAD.iter().any(|begin| line.starts_with(begin)) {
             return None;
         }
@@ -55,7 +55,7 @@ fn command_output(text: &str) -> Option<&str> {
 }
 
 /// Returns the report in the result of a call that started a subagent; `None` for another text.
-fn subagent_report(text: &str) -> Option<Cow<'_, str>> {
+pub(crate) fn subagent_report(text: &str) -> Option<Cow<'_, str>> {
     if text.starts_with(SUBAGENT_LAUNCHED) {
         return Some(Cow::Borrowed(SUBAGENT_LAUNCHED));
     }
@@ -103,7 +103,6 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(subagent_report(text).as_deref(), expected);
-            assert_eq!(result_text(text), expected.unwrap_or(text));
         }
     }
 
@@ -117,6 +116,10 @@ mod tests {
             ),
             ("Exit code: 1\nWall time: 2 seconds\nOutput:\nOutput:\n  no", "Output:\n  no"),
             ("Wall time: 2 seconds\nOutput:", ""),
+            (
+                "Wall time: 2 seconds\nProcess exited with code 137\nOutput:\n",
+                "Process exited with code 137",
+            ),
             (&format!("Wall time: 1 seconds\n{running}\nOutput:\n"), running),
             (&format!("Wall time: 1 seconds\n{running}\nOutput:\nhalf"), "half"),
             ("Wall time: 2 seconds\nall of it", "Wall time: 2 seconds\nall of it"),

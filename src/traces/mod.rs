@@ -38,7 +38,7 @@ pub(crate) use content::parse_string;
 pub use content::{content_text, content_texts};
 pub(crate) use failed::{find_failed_run, has_failed};
 pub use hand_back::SUBAGENT_LAUNCHED;
-pub(crate) use hand_back::result_text;
+pub(crate) use hand_back::{result_text, subagent_report};
 pub(crate) use outcome::CallOutcome;
 pub use paths::normalize_path;
 pub use report::RUNNING_IN_BACKGROUND;

@@ -101,6 +101,7 @@ pub(crate) fn split_commands(text: &str) -> Vec<SimpleCommand> {
         rest: text,
         parts: vec![SimpleCommand::default()],
         directories: vec![Some(String::new())],
+        of_list: Some(String::new()),
         ..ShellReader::default()
     };
     while reader.parts.len() <= PARTS_MAX && reader.step() {}
@@ -132,6 +133,8 @@ struct ShellReader<'a> {
     ends: Vec<(usize, String)>,
     /// Directory of the next command, below those of the shells around its subshell.
     directories: Vec<Option<String>>,
+    /// Directory in which the current list began.
+    of_list: Option<String>,
 }
 
 impl<'a> ShellReader<'a> {
@@ -179,9 +182,21 @@ impl<'a> ShellReader<'a> {
                     ('(' | ')' | '\n', _) => None,
                     _ => Some(CommandJoint::Then),
                 });
+                // A list in the background runs in a shell of its own.
+                if character == '&' && !doubled {
+                    self.directories
+                        .last_mut()
+                        .into_iter()
+                        .for_each(|now| now.clone_from(&self.of_list));
+                }
+                if !doubled && character != '|' {
+                    self.of_list = self.directories.last().cloned().flatten();
+                }
                 match character {
                     '\n' => self.read_here_documents(),
-                    '(' => self.directories.extend(self.directories.last().cloned()),
+                    '(' if self.directories.len() < PARTS_MAX => {
+                        self.directories.extend(self.directories.last().cloned())
+                    }
                     ')' if self.directories.len() > 1 => drop(self.directories.pop()),
                     _ => {}
                 }
@@ -266,6 +281,8 @@ impl<'a> ShellReader<'a> {
         let is_special = |c: char| matches!(c, '$' | '`' | '~' | '*' | '?');
         let target = rest.iter().find(|word| *word == "-" || !word.starts_with('-'));
         *now = match target.filter(|target| *target != "-" && !target.contains(is_special)) {
+            // It may not have run.
+            _ if part.joint == CommandJoint::Or => None,
             Some(target) if target.starts_with('/') => Some(format!("{target}/")),
             Some(target) => now.take().map(|now| format!("{now}{target}/")),
             None => None,

@@ -345,6 +345,21 @@ fn a_continuation_counts_only_events_of_its_session() {
 }
 
 #[test]
+fn a_start_says_that_the_session_of_the_last_work_has_not_stopped() {
+    let place = Place::new();
+    let day = Day(&place, "day-1");
+    day.starts();
+    day.asks("Round the price");
+    day.edits("price.py");
+    let running = "That session has not stopped";
+    has(&Day(&place, "day-2").starts(), &["Round the price", running]);
+    day.says("The price is rounded.");
+    let text = Day(&place, "day-3").starts();
+    has(&text, &["Round the price"]);
+    assert!(!text.contains(running), "{text}");
+}
+
+#[test]
 fn a_rule_is_given_before_the_short_requests_of_the_sessions_of_a_chain() {
     let place = Place::new();
     let day = Day(&place, "day-1");

@@ -62,12 +62,23 @@ fn an_answer_in_place_of_a_missing_page_is_no_source() {
         "HTTP 404 Not Found\nThe page does not exist, see https://a.org/",
         "HTTP 503 \n",
         "<html><title>404 Not Found</title>",
-        "# Page not found | Example",
-        "# Not Found\nTry https://a.org/help",
+        "HTTP 403\ngone",
+        "# Page not found",
     ] {
         assert_eq!(fetch(text), 0, "{text}");
     }
-    for text in ["HTTP/2 explained", "# 404 ways to bake", "# Not found in nature", "HTTP 4040"] {
+    // The pages that it names are sources.
+    assert_eq!(fetch("# Not Found\nTry https://b.org/help"), 1);
+    let long = format!("# Not found\n{}", "nginx has this comment. ".repeat(60));
+    for text in [
+        "HTTP/2 explained",
+        "HTTP 404 is returned when a record is missing",
+        "HTTP 4040",
+        "# 404 Not Found - HTTP | MDN",
+        "# Access Denied: lessons of the breach",
+        "# 404 ways to bake",
+        &long,
+    ] {
         assert_eq!(fetch(text), 1, "{text}");
     }
 }
