@@ -108,8 +108,8 @@ impl WorkFacts {
         self.failures.commands()
     }
 
-    /// Returns true if the result at a position is of tests that passed and had failed, and no other
-    /// test is known to fail.
+    /// Returns true if the result at a position is of tests that passed and had failed, and no
+    /// other test is known to fail.
     pub(super) fn all_tests_pass_since(&self, position: Position) -> bool {
         let mended = |fact: &CommandFact| fact.is_test() && fact.last == position;
         self.latest_passed_run().is_some_and(|run| run.position == position)

@@ -8,14 +8,15 @@ use std::{
 };
 
 use super::{
-    Caller, Service, ServiceError, ServiceResult, memory_budget, notebook::exclude_notebooks,
+    Caller, Service, ServiceError, ServiceResult, folds::SLICE_BYTES, memory_budget,
+    notebook::exclude_notebooks,
 };
 use crate::{
     api::changes::{FileChange, FileChanges, FileChangesQuery, RequestLine, SessionChanges},
     env::files,
     event::{Position, Range, SessionId, Timestamp, limits, push_bounded},
     projection::{Edit, Edits, Outline},
-    store::{Criterion, FillDirection, Listing, ReadRequest, SessionInfo},
+    store::{Criterion, Listing, SessionInfo},
 };
 
 /// Maximum number of sessions examined, newest first.
@@ -25,9 +26,8 @@ const CHANGES_DEFAULT: usize = 100;
 const CHANGES_MAX: usize = 1_000;
 /// Maximum bytes of a path: no operating system has longer ones.
 const PATH_BYTES_MAX: usize = 4096;
-/// Maximum number of events and body bytes in memory at once; other tasks run between slices.
+/// Maximum number of events in memory at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
-const SLICE_BYTES: usize = 4 << 20;
 
 impl Service {
     /// Returns the changes of a file, grouped by session.
@@ -117,14 +117,8 @@ impl Service {
         let (mut found, mut from) = (VecDeque::new(), Position::ZERO);
         let mut is_complete = true;
         while from < info.tail {
-            let read = ReadRequest {
-                range: Range::new(from, info.tail),
-                events_max: SLICE_EVENTS,
-                bytes_max: SLICE_BYTES,
-                fill: FillDirection::Forward,
-                allow_gaps: true,
-            };
-            let slice = self.store.read(&info.key, read).await?;
+            let range = Range::new(from, info.tail);
+            let slice = self.read_slice(&info.key, range, SLICE_EVENTS).await?;
             is_complete &= slice.gaps.is_empty();
             if slice.covered.is_empty() {
                 is_complete = false;

@@ -4,7 +4,9 @@
 
 use std::collections::HashSet;
 
-use super::{Service, ServiceError, ServiceResult, memory_budget::HELD_FOR_A_BYTE};
+use super::{
+    Service, ServiceError, ServiceResult, folds::SLICE_BYTES, memory_budget::HELD_FOR_A_BYTE,
+};
 use crate::{
     api::find::{FindAnswer, MatchLine},
     event::{Event, Position, Range, SessionKey},
@@ -20,9 +22,8 @@ use crate::{
 /// Maximum number of events and body bytes read for one query.
 const SEARCHED_EVENTS_MAX: usize = 10_000;
 const SEARCHED_BYTES_MAX: usize = 256 << 20;
-/// Maximum number of events and body bytes in memory at once; other tasks run between slices.
+/// Maximum number of events in memory at once; other tasks run between slices.
 const SLICE_EVENTS: usize = 1_000;
-const SLICE_BYTES: usize = 4 << 20;
 /// Bytes reserved in a response for members other than matches, and for the query.
 const FRAME_BYTES: usize = 900;
 const QUERY_BYTES: usize = 200;

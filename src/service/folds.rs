@@ -10,7 +10,7 @@ use crate::{
 
 /// Maximum number of events and body bytes read at once.
 pub(super) const SLICE_EVENTS: usize = 1_000;
-const SLICE_BYTES: usize = 4 << 20;
+pub(super) const SLICE_BYTES: usize = 4 << 20;
 /// Number of events folded between two looks at the slot.
 const FEW_EVENTS: usize = 64;
 
