@@ -263,7 +263,7 @@ impl OpenCalls {
         let reads = if does == ToolKind::Reads { named_paths(&members, &[]) } else { Vec::new() };
         // A command that applies a patch is listed by the files of the patch.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
-        let beside = self.root.as_deref().filter(|root| **root != base);
+        let beside = self.root.as_deref().filter(|root| !base.is_empty() && **root != base);
         let beside = beside.map(|_| format!(" (in {})", self.display_path(&base)));
         let line = |script: &str| {
             let beside = beside.as_deref().unwrap_or_default();
@@ -352,7 +352,8 @@ impl OpenCalls {
         };
         let failed = failed || is_error || unrun.is_some();
         let succeeded = result.is_error == Some(false);
-        let may_report = !matches!(call.does, ToolKind::Runs | ToolKind::Reads);
+        // A file and an output may quote the frame of a subagent.
+        let may_report = call.does != ToolKind::Runs && call.reads.is_empty();
         let report = may_report.then(|| subagent_report(&text)).flatten();
         let text = report.unwrap_or_else(|| result_text(&text).into()).into_owned();
         ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })

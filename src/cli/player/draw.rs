@@ -159,7 +159,8 @@ fn join_fitting(parts: &[impl AsRef<str>], between: &str, columns: usize) -> Str
 
 /// Returns the title of the session, or its id, then the position, and the id where it fits.
 fn format_head_line(player: &Player, width: u16) -> Line<'static> {
-    let state = if player.playing { "▶" } else { "⏸" };
+    // Signs that every font of a terminal has.
+    let state = if player.playing { ">" } else { "||" };
     let of = player.to.saturating_sub(player.from);
     let place = match of {
         0 => "no events".to_owned(),

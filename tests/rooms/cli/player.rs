@@ -259,7 +259,7 @@ fn a_wide_frame_shows_timeline_event_and_view_side_by_side() {
     fulfil_requests(&mut player);
     let frame = frame(&mut player, 100, 14);
     let all = frame.join("\n");
-    assert!(frame[0].starts_with(" trip   position 1  (2 of 1000)  ⏸ 1x"), "{all}");
+    assert!(frame[0].starts_with(" trip   position 1  (2 of 1000)  || 1x"), "{all}");
     assert!(frame[2].starts_with("   0 +0:00 user.message"), "{all}");
     assert!(frame[3].contains("1 +0:01 agent.message"), "{all}");
     assert!(frame[1].contains("timeline") && frame[1].contains("agent.message · +0:01"), "{all}");

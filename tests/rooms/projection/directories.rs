@@ -81,6 +81,7 @@ fn a_directory_that_a_call_asks_for_is_that_of_its_command() {
     assert_eq!(failing(&[call(web, true), call("~/api", false)]), [""; 0]);
     assert_eq!(failing(&[call(web, true), call(web, false)]), [""; 0]);
     assert_eq!(failing(&[call("web", true), call(web, false)]), [""; 0]);
+    assert_eq!(failing(&[call("~/web", true)]), ["npm test"]);
 }
 
 #[test]
