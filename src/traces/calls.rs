@@ -137,6 +137,8 @@ pub(crate) struct OpenCalls {
     running: VecDeque<(Box<str>, TracedCall)>,
     /// Directory of the session, from which relative paths start.
     root: Option<Box<str>>,
+    /// Directory of the agent's latest call that names one; recorders repeat it where it changes.
+    here: Option<Box<str>>,
     /// Workspace of the session; paths below it or `root` are shown relative.
     workspace: Option<Box<str>>,
     /// Maximum distance of a result from its call in positions, if it is bounded.
@@ -235,14 +237,13 @@ impl OpenCalls {
     }
 
     fn parse_call(&mut self, event: &Event, call: ToolBody<'_>) -> Option<TracedCall> {
-        let directory = call.directory();
-        let name = one_line(&call.name?, NAME_CHARS_MAX);
+        let name = one_line(call.name.as_deref()?, NAME_CHARS_MAX);
         let (server, tool) = tools::split_name(call.server.as_deref(), &name);
         let members = tools::parse_members(call.input);
         let does = tools::classify(server, tool, &members, call.read_only);
         let input = call.input.map_or("", RawValue::get);
         let script = if does == ToolKind::Runs { shell_script(&members) } else { None };
-        let base = self.directory_of_call(&members, directory);
+        let base = self.directory_of_call(&call, &members);
         let command = script.as_ref().map(|script| CommandLine::parse(script, &base));
         let changed = |path: String| (FileTouch::Changed, path);
         let mut files: Vec<(FileTouch, String)> = match does {
@@ -263,12 +264,7 @@ impl OpenCalls {
         let reads = if does == ToolKind::Reads { named_paths(&members, &[]) } else { Vec::new() };
         // A command that applies a patch is listed by the files of the patch.
         let runs = command.zip(script).filter(|(_, script)| !script.contains(PATCH));
-        let beside = self.root.as_deref().filter(|root| !base.is_empty() && **root != base);
-        let beside = beside.map(|_| format!(" (in {})", self.display_path(&base)));
-        let line = |script: &str| {
-            let beside = beside.as_deref().unwrap_or_default();
-            (one_line(script, INPUT_CHARS_MAX) + beside).into()
-        };
+        let line = |script: &str| self.line_of_script(script, &base);
         let command = runs.map(|(command, script)| Box::new((line(&script), command)));
         let continued = members.get("session_id").filter(|_| tool == "write_stdin");
         let continued = continued.and_then(|id| self.take_running(id.get().trim_matches('"')));
@@ -280,9 +276,8 @@ impl OpenCalls {
         let does = if continued.is_some() { ToolKind::Runs } else { does };
         let mut id = call.call_id.unwrap_or_else(|| event.id.to_string());
         id.truncate(id.floor_char_boundary(ID_BYTES_MAX));
-        let id = id.into();
         let mut made = TracedCall {
-            id,
+            id: id.into(),
             position: event.position,
             tool: tool.into(),
             input: match does {
@@ -370,10 +365,22 @@ impl OpenCalls {
         self.root.as_deref()
     }
 
+    /// Returns a script in one line, with its directory if that is not the session's.
+    fn line_of_script(&self, script: &str, base: &str) -> Box<str> {
+        let is_beside = self.root.as_deref().is_some_and(|root| !base.is_empty() && root != base);
+        let beside = is_beside.then(|| format!(" (in {})", self.display_path(base)));
+        (one_line(script, INPUT_CHARS_MAX) + beside.as_deref().unwrap_or_default()).into()
+    }
+
     /// Returns the directory in which a call runs its command: the one that it asks for, else its
     /// own, else that of the session; empty if none is known.
-    fn directory_of_call(&self, members: &Members<'_>, own: Option<Box<str>>) -> String {
-        let own = own.or_else(|| self.root.clone()).unwrap_or_default();
+    fn directory_of_call(&mut self, call: &ToolBody<'_>, members: &Members<'_>) -> String {
+        let own = call.directory();
+        if call.thread.is_none() && own.is_some() {
+            self.here.clone_from(&own);
+        }
+        let own = own.or_else(|| self.here.clone()).or_else(|| self.root.clone());
+        let own = own.unwrap_or_default();
         let asked = tools::read_first(members, &["workdir", "directory", "cwd"], parse_string);
         let is_elsewhere = |path: &str| path.starts_with(['~', '$']) || path.contains([':', '\\']);
         match asked {

@@ -112,19 +112,15 @@ impl CommandRun {
         }
     }
 
+    /// Creates a run whose directory is unknown and whose exit code is that of the line.
+    fn new(key: u64, program: &str, kind: CommandKind, joint: CommandJoint) -> Self {
+        let (program, directory) = (program.into(), Box::default());
+        Self { key, program, kind, joint, hides_code: false, files_before: 0, directory }
+    }
+
     /// Creates the run of a tool that is not a shell.
     pub(crate) fn from_tool(key: u64, tool: &str) -> Self {
-        let (kind, joint) = (CommandKind::Tool, CommandJoint::Then);
-        let directory = Box::default();
-        Self {
-            key,
-            program: tool.into(),
-            kind,
-            joint,
-            hides_code: false,
-            files_before: 0,
-            directory,
-        }
+        Self::new(key, tool, CommandKind::Tool, CommandJoint::Then)
     }
 
     fn from_command(part: &SimpleCommand) -> Self {
@@ -145,15 +141,7 @@ impl CommandRun {
                 (name.trim_end_matches('3'), rest, &part.input).hash(&mut hasher);
             }
         }
-        Self {
-            key: hasher.finish(),
-            program: name.into(),
-            kind,
-            joint: part.joint,
-            hides_code: false,
-            files_before: 0,
-            directory: Box::default(),
-        }
+        Self::new(hasher.finish(), name, kind, part.joint)
     }
 }
 

@@ -155,7 +155,8 @@ fn cut_power_under_load(machine: &Machine, setup: &Setup, cuts: u64) -> Tally {
     let mut dice = Dice(number("SESSIONLOG_SEED", 3) | 1);
     let mut tally = Tally::default();
     for _ in 0..cuts {
-        pause(Duration::from_millis(100 + dice.roll(400)));
+        board.wait_for_acknowledged(1);
+        pause(Duration::from_millis(dice.roll(400)));
         let before = board.ledgers.lock().unwrap().clone();
         let looped = Loop::over(&machine.device.power_cut(&mut dice)).unwrap();
         let mut known = board.ledgers.lock().unwrap().clone();

@@ -130,7 +130,8 @@ fn run_round(
         let mut server = up();
         files += index_all(&server, number, setup);
         board.move_to(Some(server.address));
-        pause(Duration::from_millis(10 + dice.roll(200)));
+        board.wait_for_acknowledged(2);
+        pause(Duration::from_millis(dice.roll(200)));
         server.kill();
         board.move_to(None);
     }

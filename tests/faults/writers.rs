@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{
     http::{Reply, Wire},
     ledger::{self, Ledger, Tally},
-    machine::pause,
+    machine::{eventually, pause},
 };
 
 /// The current server, and the ledgers of its sessions.
@@ -35,6 +35,14 @@ impl Board {
         let mut place = self.place.lock().unwrap();
         *place = (place.0 + 1, address);
         self.moved.notify_all();
+    }
+
+    /// Waits until `more` further events are acknowledged.
+    #[track_caller]
+    pub fn wait_for_acknowledged(&self, more: u64) {
+        let acked = || self.tally.lock().unwrap().acked;
+        let enough = acked() + more;
+        eventually("acknowledged events", || (acked() >= enough).then_some(()));
     }
 
     pub fn stop(&self) {

@@ -297,7 +297,7 @@ fn a_prompt_and_an_error_are_shown_in_the_last_line() {
     for c in " ++".chars() {
         player.handle_key(PlayerKey::Char(c));
     }
-    assert!(frame(&mut player, 100, 10)[0].contains("▶ 4x"));
+    assert!(frame(&mut player, 100, 10)[0].contains("> 4x"));
 }
 
 #[test]

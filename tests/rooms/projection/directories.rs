@@ -85,6 +85,22 @@ fn a_directory_that_a_call_asks_for_is_that_of_its_command() {
 }
 
 #[test]
+fn a_call_without_a_directory_runs_in_that_of_the_latest_call_that_has_one() {
+    let mut facts = Facts::default();
+    let calls = [(Some("shop"), "ls"), (Some("shop/web"), "ls"), (None, "echo a > a.txt")];
+    for (at, (directory, line)) in (0..).zip(calls) {
+        let raw = directory.map(|name| json!({ "cwd": format!("/home/ada/{name}") }));
+        let input = json!({ "command": line });
+        let call = json!({ "name": "Bash", "input": input, "call_id": "c", "raw": raw });
+        let answer = json!({ "call_id": "c", "content": "done", "is_error": false });
+        facts.fold(&event(2 * at, "agent.tool_use", call.to_string()));
+        facts.fold(&event(2 * at + 1, "agent.tool_result", answer.to_string()));
+    }
+    let paths: Vec<&str> = facts.work.files().map(|file| &*file.path).collect();
+    assert_eq!(paths, ["web/a.txt"]);
+}
+
+#[test]
 fn a_file_that_a_command_writes_has_its_path_from_the_directory_of_the_command() {
     for (line, expected) in [
         ("cd web && echo a > a.txt", &["web/a.txt"][..]),

@@ -78,7 +78,9 @@ export function place(path: string): string {
     return parts.length <= 2 ? path : `${parts.slice(-2).join("/")}`;
 }
 
-/** A session's title; where it has none what it was asked first, else its id. */
+/** A session's title; where it has none the first line of what it was asked, but for tags, else its id. */
 export function title(session: { id: string; title?: string | null | undefined }, goal?: string | null): string {
-    return session.title ?? (goal?.trim() ? goal.trim().split("\n")[0]!.slice(0, 100) : session.id);
+    const lines = (goal ?? "").split("\n").map((line) => line.trim()).filter((line) => line !== "" && !/^<[^<>\s]*>$/.test(line));
+    const first = lines[0] ?? session.id;
+    return session.title ?? (first.length > 100 ? `${first.slice(0, 99)}…` : first);
 }
