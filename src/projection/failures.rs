@@ -137,9 +137,9 @@ impl Failures {
         let failed = find_failed_run(command, answer, &report);
         // A change of directory that failed leaves the directory unknown.
         let is_lost = output.lines().take(HEAD_LINES).any(says_no_directory);
-        let place = |run: &CommandRun| if is_lost { Box::default() } else { run.directory.clone() };
         for (at, run) in command.runs.iter().enumerate() {
-            let run = &CommandRun { directory: place(run), ..run.clone() };
+            let lost = is_lost.then(|| CommandRun { directory: Box::default(), ..run.clone() });
+            let run = lost.as_ref().unwrap_or(run);
             let after = |failed: usize| command.runs.get(failed + 1..=at).unwrap_or_default();
             let is_cut = |failed| at > failed && after(failed).iter().all(follows_success);
             // A failure before `||` is visible only in the output.
@@ -510,9 +510,9 @@ impl CommandFact {
 /// Returns true for the line in which a shell says that it could not enter a directory.
 fn says_no_directory(line: &str) -> bool {
     let is_change = ["cd: ", "pushd: ", "can't cd to "].iter().any(|mark| line.contains(mark));
-    let line = line.to_ascii_lowercase();
     let reasons = ["no such file or directory", "not a directory", "can't cd to"];
-    is_change && reasons.iter().any(|why| line.contains(why))
+    let has_reason = |line: String| reasons.iter().any(|why| line.contains(why));
+    is_change && has_reason(line.to_ascii_lowercase())
 }
 
 /// Returns the script that a command runs.

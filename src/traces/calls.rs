@@ -350,7 +350,10 @@ impl OpenCalls {
         // A file and an output may quote the frame of a subagent.
         let may_report = call.does != ToolKind::Runs && call.reads.is_empty();
         let report = may_report.then(|| subagent_report(&text)).flatten();
-        let text = report.unwrap_or_else(|| result_text(&text).into()).into_owned();
+        let inner = report.unwrap_or_else(|| result_text(&text).into());
+        // Few results have a frame: the text of another one is not copied.
+        let shorter = (inner.len() < text.len()).then(|| inner.into_owned());
+        let text = shorter.unwrap_or(text);
         ToolEvent::Result(call, TracedResult { position, text, failed, succeeded, code, unrun })
     }
 

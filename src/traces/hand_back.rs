@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use super::report::CODEX_RUNNING;
 use crate::event::lists::phrase_list;
 
 /// Beginning of the line that explains the report, and its end.
@@ -16,12 +17,9 @@ pub const SUBAGENT_LAUNCHED: &str = "Async agent launched successfully.";
 const INDENT: &str = "  ";
 
 /// Lines that Codex writes before an output, by their beginnings, and the line that ends them.
-const HEAD: [&str; 6] = phrase_list(
-    "Chunk ID: |Wall time: |Process exited with code |Original token count: |Exit code: |\
-     Total output lines: ",
-);
+const HEAD: [&str; 4] =
+    phrase_list("Chunk ID: |Wall time: |Original token count: |Total output lines: ");
 const CODES: [&str; 2] = phrase_list("Process exited with code |Exit code: ");
-const RUNNING: &str = "Process running with session ID ";
 const END_OF_HEAD: &str = "Output:";
 /// Tags around the words of an error.
 const ERROR_TAGS: [&str; 2] = phrase_list("<tool_use_error>|</tool_use_error>");
@@ -43,11 +41,12 @@ fn command_output(text: &str) -> Option<&str> {
         if line == END_OF_HEAD && rest.len() < text.len() {
             return Some(state.filter(|_| after.trim().is_empty()).unwrap_or(after));
         }
-        let code = CODES.iter().find_map(|begin| line.strip_prefix(begin));
-        if line.starts_with(RUNNING) || code.is_some_and(|code| code.trim() != "0") {
-            state = Some(line);
-        } else if !HEAD.iter().any(|begin| line.starts_with(begin)) {
-            return None;
+        match CODES.iter().find_map(|begin| line.strip_prefix(begin)) {
+            Some(code) if code.trim() == "0" => {}
+            Some(_) => state = Some(line),
+            None if line.starts_with(CODEX_RUNNING) => state = Some(line),
+            None if HEAD.iter().any(|begin| line.starts_with(begin)) => {}
+            None => return None,
         }
         rest = after;
     }

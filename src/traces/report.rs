@@ -30,7 +30,7 @@ const NAME_CHARS_MAX: usize = 100;
 const ERROR_CHARS_MAX: usize = 300;
 
 /// Beginning of the line in which Codex gives the id of a command that still runs.
-const CODEX_RUNNING: &str = "Process running with session ID ";
+pub(super) const CODEX_RUNNING: &str = "Process running with session ID ";
 /// Beginning of the result of a command that Claude Code began in the background, before its id.
 pub const RUNNING_IN_BACKGROUND: &str = "Command running in background with ID: ";
 /// Prefixes of a line that contains the exit code, in lower case.
